@@ -1,0 +1,163 @@
+/* value.h - catalog values: inodes, extents, directory entries, xattrs, orphans. */
+#ifndef STET_FORMAT_VALUE_H
+#define STET_FORMAT_VALUE_H
+
+#include "base/endian.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "format/key.h"
+#include "format/types.h"
+
+/* Inode flags. The *_COMMIT flags are symbols: in memory until ordering, on disk only in runs, where
+ * the run's commit time and serial stand for them. */
+#define STET_INODE_CTIME_COMMIT 0x0001u
+#define STET_INODE_MTIME_COMMIT 0x0002u
+#define STET_INODE_INLINE 0x0004u /* content (or link target) lies behind the header, all of it */
+#define STET_INODE_DATA_COMMIT 0x0008u /* data_version is the run's serial */
+#define STET_INODE_FLAGS_KNOWN                                                   \
+	(STET_INODE_CTIME_COMMIT | STET_INODE_MTIME_COMMIT | STET_INODE_INLINE | \
+	 STET_INODE_DATA_COMMIT)
+
+#define STET_NLINK_MAX INT32_MAX
+#define STET_SYMLINK_MAX 4095u
+
+struct stet_inode_disk {
+	le32 mode;                     /* 00: S_IFMT and permissions */
+	le32 uid;                      /* 04 */
+	le32 gid;                      /* 08 */
+	le32 flags;                    /* 0c */
+	le32 nlink;                    /* 10 */
+	le32 inline_bytes;             /* 14 */
+	le64 size;                     /* 18: bytes; directories: entries */
+	le64 rdev;                     /* 20: devices: major << 32 | minor */
+	le64 atime_ns;                 /* 28: signed nanoseconds since the epoch */
+	le64 mtime_ns;                 /* 30 */
+	le64 ctime_ns;                 /* 38 */
+	le64 btime_ns;                 /* 40 */
+	le64 parent;                   /* 48: directories: inode number of the parent */
+	le64 blocks;                   /* 50: file blocks mapped by extents */
+	le64 subdirs;                  /* 58: directories: how many entries are directories */
+	le64 data_version;             /* 60: serial of the last change of content or size */
+	uint8_t reserved[0x70 - 0x68]; /* 68 */
+				       /* inline bytes */
+};
+
+struct stet_inode {
+	uint32_t mode;
+	uint32_t uid;
+	uint32_t gid;
+	uint32_t flags;
+	uint32_t nlink; /* directories: 2 + subdirs is derived; here 1, or 0 when removed */
+	uint32_t inline_bytes;
+	uint64_t size;
+	uint64_t rdev;
+	int64_t atime_ns, mtime_ns, ctime_ns, btime_ns;
+	uint64_t parent;
+	uint64_t blocks;
+	uint64_t subdirs;
+	uint64_t data_version;
+	const uint8_t *inline_data; /* borrowed; inline_bytes long */
+};
+
+#define STET_INODE_VALUE_MAX (0x70u + STET_INLINE_MAX)
+
+/* Encodes; returns bytes written (<= STET_INODE_VALUE_MAX). Copies inode->inline_data. */
+size_t stet_inode_encode(const struct stet_inode *inode, uint8_t *out);
+/* -EUCLEAN: length, type bits, ids, sizes, or inline length out of range. inline_data points into
+ * `in`. */
+STET_CHECKED int stet_inode_decode(const void *in, size_t len_bytes, struct stet_inode *ret_inode);
+void stet_inode_print(struct stet_text *t, const struct stet_inode *inode);
+
+#define STET_EXTENT_COMPRESSED 0x0001u /* reserved */
+#define STET_EXTENT_SHARED 0x0002u     /* reserved */
+
+struct stet_extent_disk {
+	le64 addr;        /* 00 */
+	le64 addr2;       /* 08: second copy, 0 = none */
+	le64 birth;       /* 10: serial; 0 in runs: the run's serial */
+	le16 block_count; /* 18: 1..64 file blocks */
+	le16 phys_blocks; /* 1a: blocks on the device (= block_count unless compressed) */
+	le16 phys_offset; /* 1c: reserved for compressed extents, 0 */
+	le16 flags;       /* 1e */
+			  /* le32 crc[phys_blocks] */
+};
+
+struct stet_extent {
+	struct stet_addr addr;
+	struct stet_addr addr2;
+	uint64_t birth;
+	uint16_t block_count;
+	uint16_t phys_blocks;
+	uint16_t phys_offset;
+	uint16_t flags;
+	const uint8_t *crcs; /* borrowed: le32 each, phys_blocks of them */
+};
+
+#define STET_EXTENT_VALUE_MAX (0x20u + 4u * STET_EXTENT_BLOCKS_MAX)
+
+size_t stet_extent_encode(const struct stet_extent *extent, uint8_t *out);
+/* seg_blocks bounds addr + phys_blocks within one segment. -EUCLEAN. */
+STET_CHECKED int stet_extent_decode(const void *in, size_t len_bytes, uint32_t seg_blocks,
+				    struct stet_extent *ret_extent);
+void stet_extent_print(struct stet_text *t, const struct stet_extent *extent);
+
+struct stet_dirent_disk {
+	le64 ino;     /* 00 */
+	uint8_t type; /* 08: as DT_* of readdir(3) */
+};
+
+struct stet_dirent {
+	uint64_t ino;
+	uint8_t type;
+};
+
+size_t stet_dirent_encode(const struct stet_dirent *dirent, uint8_t *out);
+STET_CHECKED int stet_dirent_decode(const void *in, size_t len_bytes,
+				    struct stet_dirent *ret_dirent);
+
+/* An xattr value: one byte (0 = the bytes follow; 1 = le32 size, then an extent follows). The value
+ * of a RECORD item has the same form, with other limits. */
+#define STET_XATTR_INLINE 0u
+#define STET_XATTR_OUTLINE 1u
+#define STET_XATTR_INLINE_MAX 2048u
+#define STET_RECORD_INLINE_MAX (STET_VALUE_MAX - 1u)
+#define STET_RECORD_SIZE_MAX (STET_EXTENT_BLOCKS_MAX * STET_BLOCK_SIZE)
+
+struct stet_xattr {
+	const uint8_t *data; /* borrowed: size_bytes of them; NULL: out of line */
+	uint32_t size_bytes;
+	struct stet_extent extent; /* out of line: holds size_bytes, block_count of them whole */
+};
+
+/* Encodes; returns bytes written (<= STET_VALUE_MAX when inline, else 5 + an extent's). */
+size_t stet_xattr_encode(const struct stet_xattr *xattr, uint8_t *out);
+/* kind: STET_KIND_XATTR or STET_KIND_RECORD, for the limits. -EUCLEAN. */
+STET_CHECKED int stet_xattr_decode(const void *in, size_t len_bytes, uint8_t kind,
+				   uint32_t seg_blocks, struct stet_xattr *ret_xattr);
+
+/* An orphan: what is still to be freed of an inode. */
+#define STET_ORPHAN_UNLINKED 0x01u /* link count 0: the whole inode goes once it is closed */
+#define STET_ORPHAN_TRUNCATE 0x02u /* extents at or beyond from_block go */
+
+struct stet_orphan_disk {
+	le64 from_block; /* 00 */
+	uint8_t flags;   /* 08 */
+};
+
+struct stet_orphan {
+	uint64_t from_block;
+	uint8_t flags;
+};
+
+size_t stet_orphan_encode(const struct stet_orphan *orphan, uint8_t *out);
+STET_CHECKED int stet_orphan_decode(const void *in, size_t len_bytes,
+				    struct stet_orphan *ret_orphan);
+
+/* Verifies key and value of any catalog item by its key's kind. What only runs may hold (times "of
+ * the commit", birth 0) passes. -EUCLEAN. */
+STET_CHECKED int stet_item_verify(const void *key, size_t key_bytes, const void *value,
+				  size_t value_bytes, uint32_t seg_blocks);
+void stet_value_print(struct stet_text *t, const void *key, size_t key_bytes, const void *value,
+		      size_t value_bytes);
+
+#endif
