@@ -1,0 +1,325 @@
+/* order.c - ordering: validate, merge, give the serial, publish.
+ *
+ * O1. Everything from the first check to the last publication happens under one hold of the volume's
+ *     lock, so ordering is atomic to every reader.
+ * O2. Before the first publication everything that can fail has been done: entries are final, keys have
+ *     their places in the delta. So a transaction is published whole or not at all.
+ * O3. SERIALIZABLE: what was read must have the value now that it had in the view. Values are compared,
+ *     not serials: a key that changed and came back is no conflict, and moving a block is none.
+ */
+#include "base/assert.h"
+#include "base/mem.h"
+#include "txn/txn_internal.h"
+
+#include <string.h>
+
+static int compare_key(struct stet_txn *txn, const struct stet_key *key, uint32_t mask, bool *ret)
+{
+	struct stet_engine *engine = txn->engine;
+	struct stet_val then, now;
+	int a = stet_read_at_(engine, txn->view->root, txn->view->serial, key, &then);
+
+	if (a && a != -ENOENT)
+		return a;
+	int b = stet_read_at_(engine, engine->root, engine->serial, key, &now);
+	if (b && b != -ENOENT)
+		return b;
+	*ret = engine->hooks.same(engine->hooks.arg, key, mask, a ? NULL : &then, b ? NULL : &now);
+	return 0;
+}
+
+static int read_changed(struct stet_txn *txn, const struct stet_key *key)
+{
+	struct stet_text t;
+
+	stet_text_init(&t);
+	stet_key_print(&t, key->b, key->bytes);
+	int rc = stet_txn_conflict(txn, "%s was read and has been changed by another since",
+				   stet_text_cstr(&t));
+	stet_text_release(&t);
+	return rc;
+}
+
+static int validate_keys(struct stet_txn *txn)
+{
+	for (struct stet_skipnode *node = stet_skiplist_first(&txn->reads); node;
+	     node = stet_skiplist_next(node)) {
+		struct stet_key key = { .bytes = node->key_len };
+		bool same;
+
+		memcpy(key.b, stet_skipnode_key(node), node->key_len);
+		int rc = compare_key(txn, &key, (uint32_t)(uintptr_t)node->value, &same);
+		if (rc)
+			return rc;
+		if (!same)
+			return read_changed(txn, &key);
+	}
+	return 0;
+}
+
+/* Two streams over the same range, one at the view and one now, must give the same. */
+static int compare_streams(struct stet_txn *txn, struct stet_merge *then, struct stet_merge *now)
+{
+	const struct stet_engine_hooks *hooks = &txn->engine->hooks;
+	struct stet_key a_key, b_key;
+	struct stet_val a, b;
+
+	for (;;) {
+		int x = stet_merge_next_(then, &a_key, &a, NULL);
+		int y = x < 0 ? x : stet_merge_next_(now, &b_key, &b, NULL);
+
+		if (x < 0 || y < 0)
+			return x < 0 ? x : y;
+		if (x == 0 && y == 0)
+			return 0;
+		if (x != y)
+			return read_changed(txn, x ? &a_key : &b_key);
+		if (stet_key_cmp(a_key.b, a_key.bytes, b_key.b, b_key.bytes) != 0)
+			return read_changed(txn, &a_key);
+		if (!hooks->same(hooks->arg, &a_key, UINT32_MAX, &a, &b))
+			return read_changed(txn, &a_key);
+	}
+}
+
+static int validate_range(struct stet_txn *txn, const struct stet_read_range *r)
+{
+	struct stet_engine *engine = txn->engine;
+	struct stet_merge then, now;
+	int rc = stet_merge_open_(&then, engine, NULL, txn->view->root, txn->view->serial, &r->from,
+				  &r->to);
+
+	if (rc)
+		return rc;
+	rc = stet_merge_open_(&now, engine, NULL, engine->root, engine->serial, &r->from, &r->to);
+	if (!rc) {
+		rc = compare_streams(txn, &then, &now);
+		stet_merge_close_(&now);
+	}
+	stet_merge_close_(&then);
+	return rc;
+}
+
+static int validate(struct stet_txn *txn)
+{
+	int rc;
+
+	if (txn->level != STET_LEVEL_SERIALIZABLE || txn->read_only ||
+	    txn->view->serial == txn->engine->serial || stet_mutant_is(STET_MUTANT_NO_VALIDATE))
+		return 0;
+	rc = validate_keys(txn);
+	for (size_t i = 0; i < txn->ranges.n && !rc; i++)
+		rc = validate_range(txn, &txn->ranges.v[i]);
+	return rc;
+}
+
+/* Turns the intents into finals on the current state. */
+static int settle_intents(struct stet_txn *txn, const struct stet_stamp *stamp)
+{
+	const struct stet_engine_hooks *hooks = &txn->engine->hooks;
+
+	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node;
+	     node = stet_skiplist_next(node)) {
+		struct stet_version *v = node->value;
+		struct stet_key key = { .bytes = node->key_len };
+		struct stet_val base, merged;
+
+		if (v->kind != STET_V_INTENT)
+			continue;
+		memcpy(key.b, stet_skipnode_key(node), node->key_len);
+		int rc = stet_read_at_(txn->engine, txn->engine->root, txn->engine->serial, &key,
+				       &base);
+		if (rc && rc != -ENOENT)
+			return rc;
+		rc = hooks->merge(hooks->arg, &key, rc ? NULL : &base, v->b, v->bytes, stamp,
+				  &merged);
+		if (!rc)
+			rc = stet_txn_put(txn, &key, merged.b, merged.bytes);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* What the log needs to rebuild a patched block: where its base lies now. */
+static int find_base(struct stet_engine *engine, const uint8_t *key, struct stet_patch *patch)
+{
+	uint64_t ino = stet_key_object(key);
+	uint64_t block = stet_key_suffix_u64(key);
+	uint64_t first = block >= STET_EXTENT_BLOCKS_MAX ? block - STET_EXTENT_BLOCKS_MAX + 1 : 0;
+	struct stet_key from, to, at;
+	struct stet_merge m;
+	struct stet_val val;
+	struct stet_extent e;
+
+	patch->base_hole = true;
+	stet_key_extent(&from, ino, first);
+	stet_key_extent(&to, ino, block + 1);
+	int rc = stet_merge_open_(&m, engine, NULL, engine->root, engine->serial, &from, &to);
+	if (rc)
+		return rc;
+	while ((rc = stet_merge_next_(&m, &at, &val, NULL)) == 1) {
+		uint64_t start = stet_key_suffix_u64(at.b);
+		uint32_t i = (uint32_t)(block - start);
+
+		if (val.buf) {
+			if (i >= val.buf_count)
+				continue;
+			patch->base_hole = false;
+			patch->base_addr = val.buf->addr[val.buf_from + i];
+			patch->base_crc = val.buf->crc[val.buf_from + i];
+			continue;
+		}
+		rc = stet_extent_decode(val.b, val.bytes, engine->sb.seg_blocks, &e);
+		if (rc)
+			break;
+		if (i >= e.block_count)
+			continue;
+		patch->base_hole = false;
+		patch->base_addr = stet_addr_add(e.addr, i);
+		patch->base_crc = stet_get_le32(e.crcs + 4 * i);
+	}
+	stet_merge_close_(&m);
+	return rc < 0 ? rc : 0;
+}
+
+/* A patch whose base is an unplaced block under another key (or none at all) is logged whole. */
+static int prepare_patch(struct stet_engine *engine, const struct stet_skipnode *node,
+			 struct stet_version *v)
+{
+	const uint8_t *key = stet_skipnode_key(node);
+	struct stet_dnode *dnode = stet_delta_node_(engine, key, node->key_len);
+
+	if (!v->patch)
+		return 0;
+	int rc = find_base(engine, key, v->patch);
+	if (rc)
+		return rc;
+	bool same_key = dnode && dnode->newest && dnode->newest->kind == STET_V_BUF &&
+			dnode->newest->count == 1;
+	if (!v->patch->base_hole && stet_addr_is_none(v->patch->base_addr) && !same_key) {
+		stet_free(v->patch);
+		v->patch = NULL;
+	}
+	return 0;
+}
+
+static int prepare_keys(struct stet_txn *txn)
+{
+	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node;
+	     node = stet_skiplist_next(node)) {
+		int rc = prepare_patch(txn->engine, node, node->value);
+
+		if (!rc)
+			rc = stet_delta_prepare_(txn->engine, stet_skipnode_key(node),
+						 node->key_len);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int add_run(struct stet_txn *txn, const struct stet_stamp *stamp)
+{
+	struct stet_engine *engine = txn->engine;
+	struct stet_runref *ref;
+
+	if (!txn->have_run)
+		return 0;
+	ref = stet_calloc(1, sizeof(*ref));
+	if (!ref)
+		return STET_FAIL(-ENOMEM, "no memory for a run");
+	ref->refs = 1;
+	ref->run = txn->run;
+	ref->run.serial = stamp->serial;
+	ref->run.commit_ns = stamp->now_ns;
+	stet_list_add_tail(&engine->runs, &ref->link);
+	if (engine->dirty_since_ns == 0)
+		engine->dirty_since_ns = engine->config.clock->mono_ns(engine->config.clock);
+	txn->have_run = false;
+	return 0;
+}
+
+static void publish_one(struct stet_txn *txn, struct stet_skipnode *node,
+			const struct stet_stamp *stamp)
+{
+	struct stet_engine *engine = txn->engine;
+	struct stet_version *v = node->value;
+	uint64_t bytes = stet_version_memory_(v);
+
+	if (v->kind == STET_V_BYTES && engine->hooks.resolve)
+		engine->hooks.resolve(engine->hooks.arg, stet_skipnode_key(node), node->key_len,
+				      v->b, v->bytes, stamp);
+	txn->set_bytes -= bytes;
+	stet_cache_charge(engine->cache, -(int64_t)bytes);
+	node->value = NULL;
+	int rc = stet_delta_publish_(engine, stet_skipnode_key(node), node->key_len, v,
+				     stamp->serial, false);
+	STET_ASSERT_CMP(rc, ==, 0); /* O2: prepare_keys made the node */
+}
+
+static void publish(struct stet_txn *txn, const struct stet_stamp *stamp)
+{
+	struct stet_engine *engine = txn->engine;
+
+	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node;
+	     node = stet_skiplist_next(node))
+		publish_one(txn, node, stamp);
+	stet_cache_charge(engine->cache, -(int64_t)txn->set_bytes);
+	stet_skiplist_release(&txn->set, NULL, NULL);
+	stet_skiplist_init(&txn->set, stamp->serial);
+	txn->set_bytes = 0;
+	txn->buf_bytes = 0;
+	engine->serial = stamp->serial;
+	engine->promised += txn->promised;
+	txn->promised = 0;
+	engine->clean_hopeless = false;
+	engine->stats.commits++;
+}
+
+int stet_txn_order(struct stet_txn *txn, struct stet_ticket *ticket, uint64_t *ret_wait)
+{
+	struct stet_engine *engine = txn->engine;
+	struct stet_stamp stamp;
+	int rc;
+
+	if (txn->doomed)
+		return txn->doomed;
+	if (txn->spilling) {
+		if (ticket)
+			stet_ticket_enqueue(&txn->spill_waiters, ticket);
+		return STET_WAIT;
+	}
+	STET_ASSERT(!txn->ordered);
+	if (engine->failed && !txn->read_only)
+		return STET_FAIL(-EROFS, "the volume failed: a flush did not reach the device");
+	stamp.now_ns = stet_engine_now(engine);
+	stamp.serial = stet_log_last_serial(engine->log) + 1;
+	rc = txn->level == STET_LEVEL_PLAIN ? 0 : validate(txn);
+	txn->ordering = true;
+	if (!rc && !txn->read_only && engine->hooks.order)
+		rc = engine->hooks.order(engine->hooks.arg, txn, &stamp);
+	if (!rc && stet_txn_changed(txn)) {
+		rc = settle_intents(txn, &stamp);
+		if (!rc)
+			rc = prepare_keys(txn);
+		if (!rc)
+			rc = add_run(txn, &stamp);
+		if (!rc) {
+			uint64_t given = stet_log_next_serial(engine->log);
+
+			STET_ASSERT_CMP(given, ==, stamp.serial);
+			publish(txn, &stamp);
+			*ret_wait = stamp.serial > txn->read_max ? stamp.serial : txn->read_max;
+		}
+	} else if (!rc) {
+		*ret_wait = txn->read_max;
+	}
+	txn->ordering = false;
+	if (rc) {
+		stet_txn_doom(txn, rc);
+		return rc;
+	}
+	txn->ordered = true;
+	stet_lock_release_all(&txn->owner);
+	return 0;
+}

@@ -1,0 +1,413 @@
+/* spill.c - transactions larger than their share of memory: steal and spill.
+ *
+ * P1. Stolen data: whole blocks go to the BULK head before the transaction is ordered. Nothing refers to
+ *     them; if it never is ordered they are dropped.
+ * P2. A write-set over its share becomes, or is merged into, the transaction's run: an immutable tree of
+ *     finals (tombstones kept, times and births of the commit as symbols), written to the BULK head.
+ *     Intents stay in memory: they are merged at ordering.
+ * P3. Ordering publishes the run by its root, in O(1). The COMMIT that names it is written after a flush, so
+ *     recovery finds all of it.
+ * P4. The places of data that a run names are the run's own until a checkpoint has made them live (or
+ *     not: then they are dropped there).
+ * P5. One spill at a time for the whole volume; entries stay readable in memory until it is written.
+ */
+#include "base/assert.h"
+#include "base/crc.h"
+#include "base/mem.h"
+#include "txn/txn_internal.h"
+
+#include <string.h>
+
+static uint64_t set_share(const struct stet_engine *engine)
+{
+	return engine->config.cache_bytes / 8;
+}
+
+static uint64_t data_share(const struct stet_engine *engine)
+{
+	return engine->dirty_limit_bytes / 2;
+}
+
+/* --- stealing --- */
+static int steal_entry(struct stet_job *job, struct stet_skipnode *node)
+{
+	struct stet_version *v = node->value;
+	const uint8_t *key = stet_skipnode_key(node);
+	uint16_t run;
+
+	int rc = stet_place_(job, STET_SEGK_BULK, stet_key_object(key), stet_key_suffix_u64(key),
+			     v->buf, v->from, v->count, &run);
+	if (!rc && run < v->count)
+		rc = stet_set_split_(job->txn, node, run);
+	return rc;
+}
+
+static int steal(struct stet_job *job)
+{
+	struct stet_txn *txn = job->txn;
+
+	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node;
+	     node = stet_skiplist_next(node)) {
+		const struct stet_version *v = node->value;
+
+		if (v->kind != STET_V_BUF)
+			continue;
+		int rc = steal_entry(job, node);
+		if (rc)
+			return rc;
+	}
+	txn->buf_bytes = 0;
+	return 0;
+}
+
+/* --- the run --- */
+struct source {
+	struct stet_job *job;
+	struct stet_skipnode *node;
+	int64_t items; /* added, tombstones included */
+	uint8_t value[STET_EXTENT_VALUE_MAX];
+};
+
+static int next_entry(void *arg, struct stet_change *ret)
+{
+	struct source *src = arg;
+	struct stet_skipnode *node = src->node;
+
+	while (node && ((struct stet_version *)node->value)->kind == STET_V_INTENT)
+		node = stet_skiplist_next(node);
+	if (!node)
+		return 0;
+	struct stet_version *v = node->value;
+	src->node = stet_skiplist_next(node);
+	v->spilling = true;
+	*ret = (struct stet_change){
+		.key = stet_skipnode_key(node),
+		.key_bytes = node->key_len,
+		.value = v->b,
+		.value_bytes = v->bytes,
+		.tombstone = v->kind == STET_V_DEL,
+	};
+	if (v->kind == STET_V_BUF) {
+		ret->value = src->value;
+		ret->value_bytes = (uint16_t)stet_version_encode_(v, src->value);
+	}
+	return 1;
+}
+
+static int write_node(void *arg, struct stet_cnode *node, uint32_t level, uint64_t check,
+		      struct stet_node_ptr *ret_ptr)
+{
+	struct source *src = arg;
+	struct stet_job *job = src->job;
+	const uint8_t *bytes = stet_cnode_bytes(node);
+	struct stet_node_ptr ptr = { .check = check };
+	uint32_t crcs[STET_NODE_BLOCKS];
+	int rc = stet_vec_reserve(&job->run_new, 1);
+
+	if (!rc)
+		rc = stet_vec_reserve(&job->nodes, 1);
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < STET_NODE_BLOCKS; i++)
+		crcs[i] = stet_crc32c(bytes + (size_t)i * STET_BLOCK_SIZE, STET_BLOCK_SIZE);
+	ptr.birth = job->run_birth;
+	rc = stet_log_put_whole(job->group, STET_SEGK_BULK, STET_PAYLOAD_NODE, STET_TREE_RUN, level,
+				bytes, crcs, STET_NODE_BLOCKS, &ptr.addr);
+	if (!rc)
+		rc = stet_cnode_publish(node, &ptr);
+	if (rc)
+		return rc;
+	job->nodes.v[job->nodes.n++] = stet_cnode_pin(node);
+	job->run_new.v[job->run_new.n++] = ptr;
+	*ret_ptr = ptr;
+	return 0;
+}
+
+static int free_node(void *arg, const struct stet_node_ptr *ptr, uint32_t level)
+{
+	struct source *src = arg;
+
+	(void)level;
+	return stet_vec_push(&src->job->run_old, *ptr);
+}
+
+static int add_extent(struct stet_job *job, const uint8_t *value, size_t bytes, uint64_t mark)
+{
+	struct stet_extent e;
+	int rc = stet_extent_decode(value, bytes, job->engine->sb.seg_blocks, &e);
+
+	/* What existed before the transaction (it has a birth) is none of the run's business. */
+	if (rc || e.birth != 0)
+		return rc;
+	return stet_rangeset_add(&job->run_data, e.addr, e.phys_blocks, mark);
+}
+
+static int changed(void *arg, const void *key, size_t key_bytes, const struct stet_item *old_item,
+		   const struct stet_change *new_item)
+{
+	struct source *src = arg;
+	int rc = 0;
+
+	(void)key_bytes;
+	src->items += (new_item ? 1 : 0) - (old_item ? 1 : 0);
+	if (stet_key_get_kind(key) != STET_KIND_EXTENT)
+		return 0;
+	if (old_item && !old_item->tombstone)
+		rc = add_extent(src->job, old_item->value, old_item->value_bytes, 1);
+	if (!rc && new_item && !new_item->tombstone)
+		rc = add_extent(src->job, new_item->value, new_item->value_bytes, 0);
+	return rc;
+}
+
+static int build_run(struct stet_job *job)
+{
+	struct stet_txn *txn = job->txn;
+	struct source src = { .job = job, .node = stet_skiplist_first(&txn->set) };
+	const struct stet_tree_apply_ops ops = { next_entry, write_node, free_node, changed, &src };
+	struct stet_root root = { 0 };
+	struct stet_tree_apply *apply;
+
+	if (txn->have_run)
+		root = (struct stet_root){ txn->run.root, txn->run.root_level };
+	int rc = stet_tree_apply_create(job->engine->cache, job->engine->sb.volume_id,
+					STET_TREE_RUN, &root, job->run_birth, true, NULL, 0, &ops,
+					&apply);
+	if (rc)
+		return rc;
+	do {
+		rc = stet_tree_apply_step(apply, UINT32_MAX);
+	} while (rc == 1);
+	if (!rc) {
+		stet_tree_apply_root(apply, &root);
+		job->run = txn->run;
+		job->run.root = root.ptr;
+		job->run.root_level = root.level;
+		job->run.item_count = (txn->have_run ? txn->run.item_count : 0) +
+				      (uint64_t)src.items;
+		job->with_run = true;
+	}
+	stet_tree_apply_destroy(apply);
+	return rc;
+}
+
+/* --- the job --- */
+static void unmark(struct stet_txn *txn)
+{
+	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node;
+	     node = stet_skiplist_next(node))
+		((struct stet_version *)node->value)->spilling = false;
+}
+
+static void free_bulk(struct stet_job *job)
+{
+	stet_vec_release(&job->run_new);
+	stet_vec_release(&job->run_old);
+	stet_rangeset_release(&job->run_data);
+	stet_job_destroy_(job);
+}
+
+static uint64_t unplaced_in(const struct stet_txn *txn)
+{
+	uint64_t sum = 0;
+
+	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node;
+	     node = stet_skiplist_next(node)) {
+		const struct stet_version *v = node->value;
+
+		if (v->kind == STET_V_BUF && !stet_databuf_placed(v->buf, v->from, v->count))
+			sum += (uint64_t)v->count * STET_BLOCK_SIZE;
+	}
+	return sum;
+}
+
+/* Nothing was written: nodes are forgotten, buffers lose their places, the entries stay. */
+static void undo(struct stet_job *job)
+{
+	struct stet_engine *engine = job->engine;
+	STET_VEC(struct stet_node_ptr) lost = { job->run_new.v, job->run_new.n, job->run_new.cap };
+
+	stet_vec_init(&job->run_new);
+	if (job->group)
+		stet_log_abandon(job->group);
+	stet_placed_undo_(job);
+	unmark(job->txn);
+	job->txn->buf_bytes = unplaced_in(job->txn);
+	free_bulk(job);
+	for (size_t i = 0; i < lost.n; i++)
+		stet_cache_forget(engine->cache, &lost.v[i]);
+	stet_vec_release(&lost);
+}
+
+int stet_txn_spill(struct stet_txn *txn, struct stet_job **ret)
+{
+	struct stet_engine *engine = txn->engine;
+	bool set_full = txn->set_bytes > set_share(engine);
+	struct stet_job *job;
+
+	*ret = NULL;
+	if (txn->doomed || txn->level == STET_LEVEL_PLAIN || engine->bulk_busy ||
+	    (!set_full && txn->buf_bytes <= data_share(engine)))
+		return 0;
+	int rc = stet_job_create_(engine, STET_JOB_BULK, &job);
+	if (rc)
+		return rc;
+	job->txn = txn;
+	job->run_birth = stet_log_last_serial(engine->log);
+	stet_rangeset_init(&job->run_data);
+	rc = stet_log_begin(engine->log, false, &job->group);
+	if (!rc)
+		rc = steal(job);
+	if (!rc && set_full)
+		rc = build_run(job);
+	if (!rc)
+		rc = stet_log_end(job->group, STET_PSEG_PAYLOAD, 0, stet_engine_now(engine), false);
+	if (rc) {
+		undo(job);
+		stet_txn_doom(txn, rc);
+		return rc;
+	}
+	engine->bulk_busy = true;
+	engine->stats.spills++;
+	txn->spilling = job;
+	*ret = job;
+	return 1;
+}
+
+static void drop_node(struct stet_engine *engine, const struct stet_node_ptr *ptr, uint64_t cut)
+{
+	stet_ignore(stet_space_drop(engine->space, ptr->addr, STET_NODE_BLOCKS, 0, cut),
+		    "without memory the blocks stay held until the next open");
+	stet_cache_forget(engine->cache, ptr);
+}
+
+static int net_data(void *arg, struct stet_addr addr, uint32_t blocks, uint64_t birth)
+{
+	struct stet_txn *txn = arg;
+
+	if (birth == 0) {
+		txn->run_blocks += blocks;
+		return 0;
+	}
+	txn->run_blocks -= blocks;
+	return stet_space_drop(txn->engine->space, addr, blocks, 0, 0);
+}
+
+/* The run shows what the transaction will really need; operations reserved for the worst. */
+static void shrink_promise(struct stet_txn *txn)
+{
+	const struct stet_superblock *sb = &txn->engine->sb;
+	uint64_t node_blocks = txn->run_nodes * STET_NODE_BLOCKS * sb->meta_copies;
+	uint64_t set_blocks = txn->set_bytes * 2 / STET_BLOCK_SIZE * sb->meta_copies;
+	uint64_t need = node_blocks + node_blocks / 2 + set_blocks +
+			txn->run_blocks * sb->data_copies + 16;
+
+	if (need >= txn->promised)
+		return;
+	stet_space_unreserve(txn->engine->space, txn->promised - need);
+	txn->promised = need;
+}
+
+static void spilled(struct stet_job *job)
+{
+	struct stet_engine *engine = job->engine;
+	struct stet_txn *txn = job->txn;
+
+	stet_log_complete(job->group);
+	engine->bulk_writes++;
+	stet_placed_done_(job);
+	if (!job->with_run) {
+		free_bulk(job);
+		return;
+	}
+	txn->run = job->run;
+	txn->have_run = true;
+	for (size_t i = 0; i < job->run_old.n; i++)
+		drop_node(engine, &job->run_old.v[i], 0);
+	txn->run_nodes += job->run_new.n - job->run_old.n;
+	stet_ignore(stet_rangeset_net(&job->run_data, net_data, txn),
+		    "without memory the blocks stay held until the next open");
+	stet_set_spilled_(txn);
+	shrink_promise(txn);
+	free_bulk(job);
+}
+
+void stet_spill_finish_(struct stet_job *job)
+{
+	struct stet_engine *engine = job->engine;
+	struct stet_txn *txn = job->txn;
+
+	engine->bulk_busy = false;
+	txn->spilling = NULL;
+	if (job->rc == 0)
+		spilled(job);
+	else
+		undo(job); /* the next spill goes elsewhere */
+	stet_ticket_fire_all(&txn->spill_waiters, 0);
+	if (txn->ended)
+		stet_txn_end(txn);
+}
+
+/* --- giving a run's places back --- */
+struct drop {
+	struct stet_engine *engine;
+	uint64_t cut;
+	bool data;
+};
+
+static int drop_item(const struct drop *d, const struct stet_item *item)
+{
+	struct stet_extent e;
+
+	if (item->tombstone || stet_key_get_kind(item->key) != STET_KIND_EXTENT)
+		return 0;
+	int rc = stet_extent_decode(item->value, item->value_bytes, d->engine->sb.seg_blocks, &e);
+	for (uint32_t i = 0; i < e.phys_blocks && !rc; i++) {
+		struct stet_addr addr = stet_addr_add(e.addr, i);
+
+		/* Content that was only cut down or moved was born before: it is a root's. */
+		if (e.birth == 0 && !stet_space_is_live(d->engine->space, addr))
+			rc = stet_space_drop(d->engine->space, addr, 1, 0, d->cut);
+	}
+	return rc;
+}
+
+static int drop_visit(void *arg, const struct stet_node_ptr *ptr, uint32_t level,
+		      const uint8_t *node)
+{
+	const struct drop *d = arg;
+	int rc = 0;
+
+	if (level == 0 && d->data) {
+		for (uint32_t i = 0; i < stet_node_count(node) && !rc; i++) {
+			struct stet_item item;
+
+			stet_node_item(node, i, &item);
+			rc = drop_item(d, &item);
+		}
+	}
+	if (!rc)
+		rc = stet_space_drop(d->engine->space, ptr->addr, STET_NODE_BLOCKS, 0, d->cut);
+	return rc;
+}
+
+static int drop_run(struct stet_engine *engine, const struct stet_run *run, uint64_t cut, bool data)
+{
+	struct stet_root root = { run->root, run->root_level };
+	struct drop d = { engine, cut, data };
+
+	return stet_tree_walk(engine->cache, STET_TREE_RUN, &root, drop_visit, &d);
+}
+
+int stet_spill_consumed_(struct stet_engine *engine, const struct stet_runref *ref)
+{
+	return drop_run(engine, &ref->run, engine->root->cut, !ref->recovered);
+}
+
+void stet_spill_abort_(struct stet_txn *txn)
+{
+	if (!txn->have_run)
+		return;
+	stet_ignore(drop_run(txn->engine, &txn->run, 0, true),
+		    "what it could not give back stays held until the next open");
+	txn->have_run = false;
+}

@@ -1,0 +1,377 @@
+/* txn.c - the life of a transaction: begin, locks, reservations, doom, end.
+ *
+ * N1. A transaction that is doomed answers every call with the same error and can only be ended.
+ * N2. PLAIN transactions hold no locks: what they change is published before the volume's lock is let go.
+ * N3. What a transaction reserved stays promised until it ends; when it is ordered, the promise passes
+ *     to the engine until a checkpoint has made the blocks live.
+ */
+#include "base/assert.h"
+#include "base/mem.h"
+#include "txn/txn_internal.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static void txn_init(struct stet_txn *txn, struct stet_engine *engine, enum stet_level level,
+		     bool read_only)
+{
+	txn->engine = engine;
+	txn->id = engine->next_txn_id++;
+	txn->level = level;
+	txn->read_only = read_only;
+	txn->begun_ns = stet_engine_now(engine);
+	stet_lock_owner_init(&txn->owner, engine->locks, txn->id);
+	stet_skiplist_init(&txn->set, stet_engine_random(engine));
+	stet_skiplist_init(&txn->reads, stet_engine_random(engine));
+	stet_ticket_queue_init(&txn->spill_waiters);
+	stet_vec_init(&txn->ranges);
+	stet_text_init(&txn->conflict);
+	stet_list_init(&txn->link);
+}
+
+int stet_txn_begin(struct stet_engine *engine, enum stet_level level, bool read_only,
+		   struct stet_txn **ret)
+{
+	struct stet_txn *txn;
+	int rc = 0;
+
+	if (!read_only && engine->failed)
+		return STET_FAIL(-EROFS, "the volume failed: a flush did not reach the device");
+	if (!read_only && engine->config.read_only)
+		return STET_FAIL(-EROFS, "the volume is open read-only");
+	txn = stet_calloc(1, sizeof(*txn));
+	if (!txn)
+		return STET_FAIL(-ENOMEM, "no memory for a transaction");
+	txn_init(txn, engine, level, read_only);
+	if (level != STET_LEVEL_PLAIN) {
+		rc = stet_view_open(engine, &txn->view);
+		if (rc) {
+			stet_free(txn);
+			return rc;
+		}
+		stet_list_add_tail(&engine->txns, &txn->link);
+		engine->txn_count++;
+	}
+	*ret = txn;
+	return 0;
+}
+
+static void free_read(void *arg, struct stet_skipnode *node)
+{
+	(void)arg;
+	node->value = NULL;
+}
+
+void stet_txn_end(struct stet_txn *txn)
+{
+	if (!txn)
+		return;
+	struct stet_engine *engine = txn->engine;
+
+	if (txn->spilling) {
+		txn->ended = true; /* the end of the job ends it */
+		return;
+	}
+	if (txn->user_release)
+		txn->user_release(txn->user);
+	if (!txn->ordered)
+		stet_spill_abort_(txn);
+	stet_set_clear_(txn);
+	stet_skiplist_release(&txn->set, NULL, NULL);
+	stet_skiplist_release(&txn->reads, free_read, NULL);
+	stet_vec_release(&txn->ranges);
+	stet_lock_cancel(&txn->owner);
+	stet_lock_release_all(&txn->owner);
+	stet_space_unreserve(engine->space, txn->promised);
+	stet_view_close(txn->view);
+	if (txn->level != STET_LEVEL_PLAIN) {
+		stet_list_del(&txn->link);
+		engine->txn_count--;
+	}
+	stet_text_release(&txn->conflict);
+	stet_free(txn);
+}
+
+enum stet_level stet_txn_level(const struct stet_txn *txn)
+{
+	return txn->level;
+}
+
+struct stet_engine *stet_txn_engine(const struct stet_txn *txn)
+{
+	return txn->engine;
+}
+
+uint64_t stet_txn_id(const struct stet_txn *txn)
+{
+	return txn->id;
+}
+
+uint64_t stet_txn_view_serial(const struct stet_txn *txn)
+{
+	return txn->view ? txn->view->serial : stet_read_serial_(txn->engine);
+}
+
+bool stet_txn_is_read_only(const struct stet_txn *txn)
+{
+	return txn->read_only;
+}
+
+bool stet_txn_changed(const struct stet_txn *txn)
+{
+	return stet_skiplist_count(&txn->set) > 0 || txn->have_run;
+}
+
+void stet_txn_doom(struct stet_txn *txn, int why)
+{
+	if (!txn->doomed)
+		txn->doomed = why ? why : -EBUSY;
+}
+
+bool stet_txn_doomed(const struct stet_txn *txn)
+{
+	return txn->doomed != 0;
+}
+
+int stet_txn_conflict(struct stet_txn *txn, const char *fmt, ...)
+{
+	char line[512];
+	va_list args;
+
+	va_start(args, fmt);
+	vsnprintf(line, sizeof(line), fmt, args);
+	va_end(args);
+	if (!txn->doomed) {
+		stet_text_puts(&txn->conflict, line);
+		txn->engine->stats.conflicts++;
+	}
+	stet_txn_doom(txn, -EBUSY);
+	return STET_FAIL(-EBUSY, "conflict: %s", line);
+}
+
+const char *stet_txn_conflict_text(const struct stet_txn *txn)
+{
+	return stet_text_cstr(&txn->conflict);
+}
+
+static struct stet_txn *txn_of(struct stet_lock_owner *owner)
+{
+	return stet_container_of(owner, struct stet_txn, owner);
+}
+
+void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret)
+{
+	*ret = (struct stet_txn_info){
+		.id = txn->id,
+		.view_serial = stet_txn_view_serial(txn),
+		.locks_held = txn->owner.held_count,
+		.staged_bytes = txn->set_bytes + txn->buf_bytes,
+		.begun_ns = txn->begun_ns,
+		.level = txn->level,
+		.read_only = txn->read_only,
+		.doomed = txn->doomed != 0,
+	};
+}
+
+int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name, enum stet_lock_mode mode,
+		  bool wait, struct stet_ticket *ticket)
+{
+	struct stet_lock_owner *blocker = NULL;
+	int rc;
+
+	if (txn->doomed)
+		return txn->doomed;
+	if (stet_mutant_is(STET_MUTANT_NO_LOCK))
+		return 0;
+	if (txn->level == STET_LEVEL_PLAIN)
+		rc = stet_lock_probe(txn->engine->locks, name, mode, wait, ticket, &blocker);
+	else
+		rc = stet_lock_acquire(&txn->owner, name, mode, wait, ticket, &blocker);
+	if (rc == STET_WAIT)
+		txn->engine->stats.waits++;
+	if (rc == -EDEADLK) {
+		txn->engine->stats.deadlocks++;
+		stet_txn_doom(txn, -EDEADLK);
+	}
+	if (rc == -EBUSY && blocker)
+		return STET_FAIL(-EBUSY, "held by transaction %llu",
+				 (unsigned long long)txn_of(blocker)->id);
+	return rc;
+}
+
+static bool first_updater_wins(const struct stet_txn *txn)
+{
+	return (txn->level == STET_LEVEL_SNAPSHOT || txn->level == STET_LEVEL_SERIALIZABLE) &&
+	       !stet_mutant_is(STET_MUTANT_NO_FIRST_UPDATER);
+}
+
+int stet_txn_unchanged(struct stet_txn *txn, const struct stet_key *key, uint32_t mask)
+{
+	struct stet_engine *engine = txn->engine;
+	struct stet_val then, now;
+	int a, b;
+
+	if (txn->doomed)
+		return txn->doomed;
+	if (!first_updater_wins(txn) || txn->view->serial == engine->serial)
+		return 0;
+	a = stet_read_at_(engine, txn->view->root, txn->view->serial, key, &then);
+	if (a && a != -ENOENT)
+		return a;
+	b = stet_read_at_(engine, engine->root, stet_read_serial_(engine), key, &now);
+	if (b && b != -ENOENT)
+		return b;
+	if (engine->hooks.same(engine->hooks.arg, key, mask, a ? NULL : &then, b ? NULL : &now))
+		return 0;
+	struct stet_text t;
+	stet_text_init(&t);
+	stet_key_print(&t, key->b, key->bytes);
+	int rc = stet_txn_conflict(txn, "%s was changed by another since this transaction began",
+				   stet_text_cstr(&t));
+	stet_text_release(&t);
+	return rc;
+}
+
+/* Items end in leaves that may be half empty, each written meta_copies times. What does not fill a block
+ * is carried over to the next reservation: many small ones must not each take a whole block. */
+static uint64_t promise_blocks(const struct stet_engine *engine, uint64_t data_blocks,
+			       uint64_t meta_bytes, uint64_t *ret_carry)
+{
+	uint64_t bytes = meta_bytes * 2 + engine->promise_carry;
+
+	*ret_carry = bytes % STET_BLOCK_SIZE;
+	return data_blocks * engine->sb.data_copies +
+	       bytes / STET_BLOCK_SIZE * engine->sb.meta_copies;
+}
+
+static bool short_of_memory(const struct stet_engine *engine)
+{
+	return engine->delta_bytes > 2 * engine->delta_limit_bytes ||
+	       engine->dirty_bytes > 2 * engine->dirty_limit_bytes;
+}
+
+static bool short_of_slots(const struct stet_engine *engine)
+{
+	struct stet_space_usage u;
+
+	stet_space_usage(engine->space, &u);
+	return u.slots_free <= u.reserve_slots;
+}
+
+int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_bytes,
+		     bool privileged, struct stet_ticket *ticket)
+{
+	struct stet_engine *engine = txn->engine;
+	uint64_t carry;
+	uint64_t blocks = promise_blocks(engine, data_blocks, meta_bytes, &carry);
+	int rc;
+
+	if (txn->doomed)
+		return txn->doomed;
+	if (engine->failed)
+		return STET_FAIL(-EROFS, "the volume failed: a flush did not reach the device");
+	bool tight = short_of_memory(engine) ||
+		     (!privileged && short_of_slots(engine) && !engine->clean_hopeless);
+	rc = tight ? -ENOSPC
+		   : stet_space_reserve(engine->space, blocks,
+					privileged ? STET_SPACE_PRIVILEGED : STET_SPACE_NORMAL);
+	if (!rc && !privileged && short_of_slots(engine)) {
+		stet_space_unreserve(engine->space, blocks);
+		rc = -ENOSPC;
+	}
+	if (!rc) {
+		txn->promised += blocks;
+		engine->promise_carry = carry;
+		return 0;
+	}
+	if (rc != -ENOSPC)
+		return rc;
+	/* What is not checkpointed yet may give space back; so may the cleaner. */
+	if (tight || engine->serial > engine->root->cut) {
+		engine->ckpt_wanted = engine->ckpt_wanted || engine->serial > engine->root->cut;
+		engine->stats.waits++;
+		if (ticket) {
+			stet_ticket_enqueue(&engine->space_waiters, ticket);
+			return STET_WAIT;
+		}
+	}
+	return STET_FAIL(-ENOSPC, "no space for %llu more blocks", (unsigned long long)blocks);
+}
+
+int stet_txn_read_key(struct stet_txn *txn, const struct stet_key *key, uint32_t mask)
+{
+	struct stet_skipnode *node;
+	int rc;
+
+	if (txn->level != STET_LEVEL_SERIALIZABLE || txn->ordering || txn->read_only)
+		return 0;
+	rc = stet_skiplist_insert(&txn->reads, key->b, key->bytes, &node);
+	if (rc && rc != -EEXIST)
+		return rc;
+	node->value = (void *)((uintptr_t)node->value | mask | UINT64_C(1) << 32);
+	return 0;
+}
+
+int stet_txn_read_range(struct stet_txn *txn, const struct stet_key *from,
+			const struct stet_key *to)
+{
+	struct stet_read_range r = { *from, *to };
+
+	if (txn->level != STET_LEVEL_SERIALIZABLE || txn->ordering || txn->read_only)
+		return 0;
+	if (txn->ranges.n > 0) {
+		const struct stet_read_range *last = &txn->ranges.v[txn->ranges.n - 1];
+
+		if (stet_key_cmp(last->from.b, last->from.bytes, from->b, from->bytes) == 0 &&
+		    stet_key_cmp(last->to.b, last->to.bytes, to->b, to->bytes) == 0)
+			return 0;
+	}
+	return stet_vec_push(&txn->ranges, r);
+}
+
+void stet_txn_set_user(struct stet_txn *txn, void *user, void (*release)(void *user))
+{
+	txn->user = user;
+	txn->user_release = release;
+}
+
+void *stet_txn_user(const struct stet_txn *txn)
+{
+	return txn->user;
+}
+
+static int change_value(struct stet_txn *txn, const struct stet_key *key, struct stet_val *ret)
+{
+	return stet_read_at_(txn->engine, txn->view->root, txn->view->serial, key, ret);
+}
+
+int stet_txn_changes(struct stet_txn *txn, stet_txn_change_fn *fn, void *arg)
+{
+	struct stet_merge m;
+	struct stet_key key;
+	struct stet_val now, then;
+	bool gone;
+	int rc;
+
+	if (!txn->view)
+		return STET_FAIL(-EINVAL, "a plain operation has no changes to list");
+	rc = stet_merge_open_own_(&m, txn);
+	if (rc)
+		return rc;
+	while ((rc = stet_merge_next_(&m, &key, &now, &gone)) == 1) {
+		int old = change_value(txn, &key, &then);
+
+		if (old && old != -ENOENT) {
+			rc = old;
+			break;
+		}
+		rc = stet_txn_get(txn, &key, &now);
+		if (rc && rc != -ENOENT)
+			break;
+		rc = fn(arg, &key, old ? NULL : &then, rc ? NULL : &now);
+		if (rc)
+			break;
+	}
+	stet_merge_close_(&m);
+	return rc;
+}

@@ -1,0 +1,132 @@
+/* txn.h - transactions: write-sets of typed intents over a view, locks, ordering.
+ *
+ * A transaction reads its own changes, then its view. Plain operations are transactions of level
+ * PLAIN: they read the current state, probe locks instead of holding them, and are ordered by the same
+ * call that made them, under one hold of the volume's lock.
+ *
+ * Protocol of an operation (fs/): lock, reserve, read, then change. Whatever may answer STET_WAIT comes
+ * first, so a restart finds nothing changed. An operation that fails after its first change calls
+ * stet_txn_doom.
+ */
+#ifndef STET_TXN_TXN_H
+#define STET_TXN_TXN_H
+
+#include "base/text.h"
+#include "txn/engine.h"
+#include "txn/lock.h"
+
+enum stet_level {
+	STET_LEVEL_PLAIN,
+	STET_LEVEL_SNAPSHOT,
+	STET_LEVEL_SERIALIZABLE,
+	STET_LEVEL_LOCKING,
+};
+
+/* --- life --- */
+/* Begin is O(1). read_only: writes give -EROFS. -ENOMEM, -EROFS (volume failed or read-only and not
+ * read_only). PLAIN transactions are cheap and may be many. */
+STET_CHECKED int stet_txn_begin(struct stet_engine *engine, enum stet_level level, bool read_only,
+				struct stet_txn **ret);
+/* Orders the transaction: validate, merge, give the serial, publish; locks are released. *ret_wait:
+ * the serial that must be durable before anybody is told. A transaction that changed nothing gets the
+ * highest serial it read. -EBUSY: conflict (ask stet_txn_conflict_text before ending it); -ENOSPC,
+ * -EIO, -ENOMEM, -EROFS: nothing was published. STET_WAIT: a spilled commit must first place its
+ * rest; perform jobs and call again. The transaction must be ended with stet_txn_end either way. */
+STET_CHECKED int stet_txn_order(struct stet_txn *txn, struct stet_ticket *ticket,
+				uint64_t *ret_wait);
+/* Ends it: what was not ordered is dropped, early-placed blocks are given back. */
+void stet_txn_end(struct stet_txn *txn);
+
+enum stet_level stet_txn_level(const struct stet_txn *txn);
+struct stet_engine *stet_txn_engine(const struct stet_txn *txn);
+uint64_t stet_txn_id(const struct stet_txn *txn);
+uint64_t stet_txn_view_serial(const struct stet_txn *txn);
+bool stet_txn_is_read_only(const struct stet_txn *txn);
+bool stet_txn_changed(const struct stet_txn *txn); /* has staged anything */
+/* From now on only stet_txn_end helps; every call answers -EBUSY (or `why`). */
+void stet_txn_doom(struct stet_txn *txn, int why);
+bool stet_txn_doomed(const struct stet_txn *txn);
+/* Records the conflict (first one stays) and dooms the transaction; returns -EBUSY. */
+int stet_txn_conflict(struct stet_txn *txn, const char *fmt, ...)
+	__attribute__((format(printf, 2, 3)));
+const char *stet_txn_conflict_text(const struct stet_txn *txn); /* "" = none */
+struct stet_txn_info {
+	uint64_t id, view_serial, locks_held, staged_bytes, waiting_for;
+	int64_t begun_ns;
+	enum stet_level level;
+	bool read_only, doomed;
+};
+void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret);
+
+/* --- locks and reservations (first) --- */
+/* PLAIN: probes. Others: acquires and keeps. wait: STET_WAIT with the ticket queued, else -EBUSY (which
+ * does not doom). -EDEADLK dooms. */
+STET_CHECKED int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name,
+			       enum stet_lock_mode mode, bool wait, struct stet_ticket *ticket);
+/* First updater wins: at SNAPSHOT and SERIALIZABLE, -EBUSY (doomed, with a conflict text) when the key's
+ * value differs, as far as mask goes, between the view and now. Call after locking. */
+STET_CHECKED int stet_txn_unchanged(struct stet_txn *txn, const struct stet_key *key,
+				    uint32_t mask);
+/* Reserves space for what the operation will stage: data blocks, and bytes of keys and values.
+ * privileged: the operation frees more than it takes. STET_WAIT, -ENOSPC. Unused reservation
+ * stays with the transaction. */
+STET_CHECKED int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_bytes,
+				  bool privileged, struct stet_ticket *ticket);
+
+/* --- reading --- */
+/* Own changes over the view. Intents on the key are merged in. -ENOENT, -EIO. */
+STET_CHECKED int stet_txn_get(struct stet_txn *txn, const struct stet_key *key,
+			      struct stet_val *ret);
+/* Remembers a read for validation at SERIALIZABLE (else nothing). mask: as in `same`. */
+STET_CHECKED int stet_txn_read_key(struct stet_txn *txn, const struct stet_key *key, uint32_t mask);
+STET_CHECKED int stet_txn_read_range(struct stet_txn *txn, const struct stet_key *from,
+				     const struct stet_key *to);
+
+/* A merged cursor over [from, to) in key order; sees the transaction's own changes. It stays valid while
+ * the transaction changes: it seeks again when it must. */
+struct stet_scan;
+STET_CHECKED int stet_scan_open(struct stet_txn *txn, const struct stet_key *from,
+				const struct stet_key *to, struct stet_scan **ret);
+/* 1 = an item (key and val filled), 0 = the end, < 0 error. */
+STET_CHECKED int stet_scan_next(struct stet_scan *scan, struct stet_key *ret_key,
+				struct stet_val *ret_val);
+void stet_scan_close(struct stet_scan *scan); /* NULL ok */
+
+/* --- changing (needs the locks that make it final) --- */
+STET_CHECKED int stet_txn_put(struct stet_txn *txn, const struct stet_key *key, const void *value,
+			      size_t value_bytes);
+STET_CHECKED int stet_txn_del(struct stet_txn *txn, const struct stet_key *key);
+/* An intent, merged at ordering with what is then current. At PLAIN, or on a value that this
+ * transaction itself has put, it is merged at once. */
+STET_CHECKED int stet_txn_intent(struct stet_txn *txn, const struct stet_key *key,
+				 const void *intent, size_t intent_bytes);
+/* Blocks from..from + count of buf become the extent at key (an EXTENT key; the caller has removed
+ * or cut what overlapped). Takes a reference. birth 0: new content; else content that only moves or
+ * is cut down keeps its birth. */
+STET_CHECKED int stet_txn_put_buf(struct stet_txn *txn, const struct stet_key *key,
+				  struct stet_databuf *buf, uint16_t from, uint16_t count,
+				  uint64_t birth);
+/* As put_buf with one block, of which only [offset, offset + len) differs from the block that the
+ * file had before: logged as its bytes. */
+STET_CHECKED int stet_txn_put_patch(struct stet_txn *txn, const struct stet_key *key,
+				    struct stet_databuf *buf, uint16_t from, uint32_t offset,
+				    uint32_t len);
+/* Whether the extent at key is this transaction's own unplaced buffer that nobody else can see: its
+ * bytes may then be changed in place through *ret_buf (call put_buf or put_patch again afterwards). */
+bool stet_txn_own_buf(struct stet_txn *txn, const struct stet_key *key,
+		      struct stet_databuf **ret_buf, uint16_t *ret_from, uint16_t *ret_count);
+
+/* --- room for the layer above: structural claims and staged appends hang here --- */
+void stet_txn_set_user(struct stet_txn *txn, void *user, void (*release)(void *user));
+void *stet_txn_user(const struct stet_txn *txn);
+
+/* The transaction has staged more than its share: place data early, spill its write-set. Returns 1 with a
+ * job to perform (then finish), 0 when it is within its share. Called between operations. */
+STET_CHECKED int stet_txn_spill(struct stet_txn *txn, struct stet_job **ret);
+
+/* Calls fn for each key that the transaction changed, in key order (diff). old_val / new_val NULL: absent. */
+typedef int stet_txn_change_fn(void *arg, const struct stet_key *key,
+			       const struct stet_val *old_val, const struct stet_val *new_val);
+STET_CHECKED int stet_txn_changes(struct stet_txn *txn, stet_txn_change_fn *fn, void *arg);
+
+#endif

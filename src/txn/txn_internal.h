@@ -1,0 +1,386 @@
+/* txn_internal.h - what the files of txn/ share: the engine, versions, views, runs, write-sets. */
+#ifndef STET_TXN_TXN_INTERNAL_H
+#define STET_TXN_TXN_INTERNAL_H
+
+#include "base/list.h"
+#include "base/random.h"
+#include "base/skiplist.h"
+#include "base/vec.h"
+#include "txn/engine.h"
+#include "txn/lock.h"
+#include "txn/rangeset.h"
+#include "txn/txn.h"
+
+/* --- versions: what a key was given at a serial --- */
+enum stet_vkind {
+	STET_V_BYTES,  /* a value */
+	STET_V_DEL,    /* the key is gone */
+	STET_V_BUF,    /* an extent whose blocks lie in a buffer */
+	STET_V_INTENT, /* write-sets only: bytes are an intent to merge at ordering */
+};
+
+#define STET_PATCH_RANGES 8u
+
+/* How a one-block buffer differs from what the log can already rebuild. */
+struct stet_patch {
+	bool base_current; /* base: the block as the key's previous logged version made it */
+	bool base_hole;    /* base: zeros */
+	struct stet_addr base_addr; /* else: the block at this place */
+	uint32_t base_crc;
+	uint32_t count;
+	struct {
+		uint16_t off, len; /* bytes of the block */
+	} range[STET_PATCH_RANGES];
+};
+
+struct stet_version {
+	struct stet_version *older;
+	uint64_t serial; /* at which it was ordered; 0 in write-sets */
+	enum stet_vkind kind;
+	uint16_t bytes;           /* BYTES, INTENT */
+	uint16_t from, count;     /* BUF: blocks of buf */
+	struct stet_databuf *buf; /* BUF: one reference */
+	uint64_t birth;           /* BUF; 0 = the serial */
+	struct stet_patch *patch; /* BUF: owned; NULL = whole blocks */
+	bool spilling;            /* write-sets: part of the run that is being written */
+	uint8_t b[];
+};
+
+STET_CHECKED int stet_version_bytes_(enum stet_vkind kind, const void *bytes, size_t len,
+				     struct stet_version **ret);
+STET_CHECKED int stet_version_buf_(struct stet_databuf *buf, uint16_t from, uint16_t count,
+				   uint64_t birth, struct stet_version **ret);
+void stet_version_free_(struct stet_version *v); /* NULL ok; drops the buffer reference */
+size_t stet_version_memory_(const struct stet_version *v);
+/* Fills *ret from a version that is not DEL. birth/serial symbols stay. */
+void stet_version_val_(const struct stet_version *v, struct stet_val *ret);
+/* Encodes a BUF whose blocks are placed in one run; returns bytes. */
+size_t stet_version_encode_(const struct stet_version *v, uint8_t *out);
+size_t stet_val_encode_(const struct stet_val *val, uint8_t *out); /* BUF values likewise */
+
+/* --- the delta --- */
+struct stet_dnode {
+	struct stet_skipnode *node;
+	struct stet_version *newest;
+	struct stet_list dirty;    /* on engine->dirty: newest is not in the log */
+	struct stet_list unplaced; /* on engine->unplaced: newest is in the log as patches only */
+};
+
+/* A transaction's changes as a sorted run. */
+struct stet_runref {
+	uint64_t refs;
+	struct stet_run run;
+	struct stet_list link; /* on engine->runs, oldest first */
+	bool logged;
+	bool recovered; /* its data's places are in engine->recovered */
+	bool consumed;  /* a root holds it; older views may still read it */
+};
+
+/* A checkpoint's tree. */
+struct stet_rootref {
+	uint64_t refs;
+	struct stet_root root;
+	uint64_t cut;
+};
+
+struct stet_view {
+	struct stet_engine *engine;
+	struct stet_rootref *root;
+	uint64_t serial;
+	struct stet_list link; /* on engine->views, rising serial */
+};
+
+enum stet_ckpt_state {
+	STET_CKPT_IDLE,
+	STET_CKPT_FLUSH, /* the flush that makes the cut is in flight */
+	STET_CKPT_APPLY, /* the tree is being built */
+	STET_CKPT_NODES, /* a group of nodes is in flight */
+	STET_CKPT_TABLE, /* table, record and slot are in flight */
+};
+
+struct stet_ckpt; /* checkpoint.c */
+
+enum stet_job_kind { STET_JOB_FLUSH, STET_JOB_NODES, STET_JOB_TABLE, STET_JOB_BULK };
+
+struct stet_flight {
+	struct stet_dnode *dnode;
+	uint64_t serial; /* of the version that was written */
+	bool patch;      /* written as patches */
+};
+
+struct stet_placed { /* blocks of a buffer that a group placed */
+	struct stet_databuf *buf;
+	uint16_t from, count;
+};
+
+struct stet_job {
+	struct stet_engine *engine;
+	enum stet_job_kind kind;
+	struct stet_log_group *group;
+	bool flush; /* perform ends with a device flush */
+	int rc;     /* of perform */
+	/* FLUSH */
+	uint64_t cut;
+	uint64_t bulk_writes;
+	uint64_t next_ino; /* as it is logged */
+	bool checkpoint;   /* makes the cut of the checkpoint in progress */
+	bool idle;         /* publishes `durable` only */
+	STET_VEC(struct stet_flight) flight;
+	STET_VEC(struct stet_placed) placed; /* FLUSH and BULK: one reference each, frozen */
+	STET_VEC(struct stet_runref *) runs;
+	/* TABLE */
+	struct stet_ckpt_slot slot;
+	/* NODES, BULK */
+	STET_VEC(struct stet_cnode *) nodes; /* pinned */
+	/* BULK */
+	struct stet_txn *txn;
+	bool with_run;      /* the write-set goes into `run` */
+	uint64_t run_birth; /* of its new nodes */
+	struct stet_run run;
+	STET_VEC(struct stet_node_ptr) run_new, run_old; /* nodes that came and went */
+	struct stet_rangeset run_data;                   /* places; birth 1 = of the old run */
+};
+
+STET_CHECKED int stet_job_create_(struct stet_engine *engine, enum stet_job_kind kind,
+				  struct stet_job **ret);
+void stet_job_destroy_(struct stet_job *job);
+
+struct stet_engine {
+	/* --- set at open, then constant --- */
+	struct stet_device *device;
+	struct stet_superblock sb;
+	struct stet_engine_config config;
+	struct stet_engine_hooks hooks;
+	uint64_t checkpoint_bytes;
+	uint64_t dirty_limit_bytes; /* min(cache / 2, volume / 32) */
+	uint64_t delta_limit_bytes; /* cache / 4 */
+	uint16_t extent_blocks_max;
+
+	/* --- under the volume's lock --- */
+	struct stet_space *space;
+	struct stet_log *log;
+	struct stet_cache *cache;
+	struct stet_locks *locks;
+	struct stet_random random;
+	uint64_t serial; /* last operation ordered */
+	uint64_t next_ino, logged_next_ino;
+	uint64_t next_txn_id;
+	bool failed; /* a flush failed: reads at durable_cut, no writes */
+
+	struct stet_skiplist delta; /* key -> struct stet_dnode */
+	uint64_t delta_changes;     /* rises whenever a node comes or goes */
+	uint64_t delta_bytes;
+	struct stet_list dirty, unplaced;
+	uint64_t unplaced_blocks; /* of the keys on `unplaced` */
+	uint64_t dirty_bytes;     /* unplaced data and values not in the log */
+	int64_t dirty_since_ns;   /* monotonic; 0 = nothing dirty */
+	struct stet_list runs;
+	struct stet_rootref *root; /* newest checkpoint */
+	struct stet_list views;
+	struct stet_list txns;
+	uint64_t txn_count, view_count;
+
+	uint64_t durable_cut;      /* operations up to here are durable */
+	struct stet_job *flushing; /* in flight, or NULL */
+	uint64_t flush_cut;        /* of the flush in flight, else durable_cut */
+	STET_VEC(struct stet_waiter) waiters;
+	uint64_t flush_retries;
+	bool idle_published; /* the log's last header says that everything is durable */
+
+	struct stet_ckpt *ckpt; /* in progress, or NULL */
+	bool ckpt_wanted;
+	STET_VEC(struct stet_waiter) ckpt_waiters;
+	uint64_t ckpt_sequence;                    /* of the newest durable checkpoint */
+	uint64_t chain_serial, older_chain_serial; /* where the slots' roll-forwards start */
+	uint64_t older_cut;
+	struct stet_place record_place; /* of the newest record */
+	uint32_t record_bytes;
+	uint64_t record_check;
+	uint64_t inode_count, node_blocks, data_blocks;
+	uint64_t freed_blocks; /* by the newest checkpoint: the next one releases them */
+	STET_VEC(struct stet_touch) touches; /* keys owned */
+	STET_VEC(uint32_t) touched_pages;
+	struct stet_rangeset recovered; /* held by roll-forward until the first checkpoint */
+
+	uint64_t promised;      /* reserved by ordered operations since the cut */
+	uint64_t promised_ckpt; /* reserved by operations up to the cut in progress */
+	uint64_t promise_carry; /* bytes of items that do not fill a block yet */
+	struct stet_ticket_queue space_waiters;
+	bool clean_hopeless; /* the cleaner found nothing to do since the last change */
+	bool bulk_busy;
+	uint64_t bulk_writes; /* BULK groups performed and perhaps not flushed */
+	uint64_t bulk_flushed;
+	struct stet_txn *plain; /* a spare PLAIN transaction */
+	struct stet_engine_stats stats;
+};
+
+struct stet_waiter {
+	uint64_t serial;
+	struct stet_ticket *ticket;
+};
+
+/* delta.c */
+/* Gives a key a new version at a serial. Takes the version. `logged`: it is in the log already. -ENOMEM
+ * leaves the version with the caller. */
+STET_CHECKED int stet_delta_publish_(struct stet_engine *engine, const void *key, size_t key_bytes,
+				     struct stet_version *v, uint64_t serial, bool logged);
+/* Makes sure that publishing this key cannot fail for memory. */
+STET_CHECKED int stet_delta_prepare_(struct stet_engine *engine, const void *key, size_t key_bytes);
+struct stet_version *stet_delta_find_(const struct stet_dnode *dnode, uint64_t cut,
+				      uint64_t serial);
+struct stet_dnode *stet_delta_node_(struct stet_engine *engine, const void *key, size_t key_bytes);
+/* The extent entry at `dnode` is split after `blocks`: the rest becomes an entry of its own. */
+STET_CHECKED int stet_delta_split_(struct stet_engine *engine, struct stet_dnode *dnode,
+				   uint16_t blocks);
+/* Drops versions that the newest root holds and no view needs. Works on the whole delta. */
+void stet_delta_trim_(struct stet_engine *engine);
+void stet_delta_release_(struct stet_engine *engine);
+/* Puts a key on, and takes it off, the list of blocks that the log holds as patches only. */
+void stet_delta_unplaced_(struct stet_engine *engine, struct stet_dnode *dnode);
+void stet_delta_placed_(struct stet_engine *engine, struct stet_dnode *dnode);
+/* Frees older versions of the chain that nobody needs (D2). */
+void stet_delta_prune_(struct stet_engine *engine, struct stet_dnode *dnode);
+bool stet_delta_needed_(const struct stet_engine *engine, uint64_t serial, uint64_t next_serial);
+/* A buffer's blocks that no root names are given back when its last reference goes. */
+void stet_buf_put_(struct stet_engine *engine, struct stet_databuf *buf);
+
+/* read.c: one key in (root, runs, delta) at a serial */
+STET_CHECKED int stet_read_at_(struct stet_engine *engine, const struct stet_rootref *root,
+			       uint64_t serial, const struct stet_key *key, struct stet_val *ret);
+uint64_t stet_read_serial_(const struct stet_engine *engine); /* of the current committed state */
+void stet_item_val_(const struct stet_item *item, struct stet_val *ret);
+/* Turns a run's value into a final one. */
+void stet_run_resolve_(struct stet_engine *engine, const struct stet_run *run, const uint8_t *key,
+		       size_t key_bytes, struct stet_val *val);
+
+/* view.c */
+void stet_rootref_put_(struct stet_engine *engine, struct stet_rootref *root);
+void stet_runref_put_(struct stet_engine *engine, struct stet_runref *run);
+
+/* merge.c: a merged iterator over delta, runs, tree (and a write-set) */
+struct stet_merge {
+	struct stet_engine *engine;
+	struct stet_txn *txn;      /* own changes on top, or NULL */
+	struct stet_rootref *root; /* one reference */
+	uint64_t serial;
+	bool with_tree;       /* false: only what came after the root (checkpoint) */
+	bool own_only;        /* only the transaction's own changes */
+	struct stet_key last; /* last key returned (bytes 0: none) */
+	struct stet_key to;   /* exclusive end, bytes 0 = none */
+	struct stet_key from;
+	bool started;
+	/* candidates */
+	struct stet_skipnode *own, *delta;
+	uint64_t own_changes, delta_changes;
+	struct stet_tree_cursor tree;
+	bool tree_open;
+	STET_VEC(struct stet_merge_run) runs; /* newest first; the transaction's own first */
+};
+struct stet_merge_run {
+	struct stet_runref *ref; /* NULL: the transaction's own run */
+	struct stet_run run;
+	struct stet_tree_cursor cur;
+};
+STET_CHECKED int stet_merge_open_(struct stet_merge *m, struct stet_engine *engine,
+				  struct stet_txn *txn, struct stet_rootref *root, uint64_t serial,
+				  const struct stet_key *from, const struct stet_key *to);
+/* Only what is newer than the root, tombstones included. */
+STET_CHECKED int stet_merge_open_changes_(struct stet_merge *m, struct stet_engine *engine,
+					  struct stet_rootref *root, uint64_t serial);
+/* Only the transaction's own staged changes, tombstones included. */
+STET_CHECKED int stet_merge_open_own_(struct stet_merge *m, struct stet_txn *txn);
+/* 1 = an item; *ret_version NULL: it is a tombstone (only when those are wanted). */
+STET_CHECKED int stet_merge_next_(struct stet_merge *m, struct stet_key *ret_key,
+				  struct stet_val *ret_val, bool *ret_gone);
+void stet_merge_close_(struct stet_merge *m);
+
+/* --- transactions --- */
+struct stet_txn {
+	struct stet_engine *engine;
+	uint64_t id;
+	enum stet_level level;
+	bool read_only;
+	int doomed;    /* 0 or the error */
+	bool ordering; /* reads see the current state */
+	bool ordered;
+	struct stet_view *view; /* not PLAIN */
+	struct stet_lock_owner owner;
+	struct stet_list link; /* on engine->txns */
+	int64_t begun_ns;
+	uint64_t read_max; /* highest serial read */
+
+	struct stet_skiplist set; /* key -> struct stet_version */
+	uint64_t set_changes;
+	uint64_t set_bytes; /* memory of the entries */
+	uint64_t buf_bytes; /* unplaced data */
+	bool have_run;
+	struct stet_run run;            /* what was spilled */
+	uint64_t run_nodes, run_blocks; /* in it; data blocks that are new with it */
+	struct stet_job *spilling;      /* in flight, or NULL */
+	bool ended;                     /* stet_txn_end came while spilling */
+	struct stet_ticket_queue spill_waiters;
+	uint64_t promised; /* blocks reserved */
+
+	struct stet_skiplist reads; /* serializable: key -> mask */
+	STET_VEC(struct stet_read_range) ranges;
+
+	struct stet_text conflict;
+	void *user;
+	void (*user_release)(void *user);
+};
+struct stet_read_range {
+	struct stet_key from, to;
+};
+
+/* writeset.c */
+void stet_set_clear_(struct stet_txn *txn);
+/* Drops the entries that `spilling` marks; their places are the run's now. */
+void stet_set_spilled_(struct stet_txn *txn);
+/* The extent entry at node keeps `blocks`; the rest becomes an entry of its own. */
+STET_CHECKED int stet_set_split_(struct stet_txn *txn, struct stet_skipnode *node, uint16_t blocks);
+struct stet_version *stet_set_find_(struct stet_txn *txn, const void *key, size_t key_bytes);
+STET_CHECKED int stet_set_put_(struct stet_txn *txn, const struct stet_key *key,
+			       struct stet_version *v);
+/* The value of a key in the transaction's own run: 0, -ENOENT, or 1 for a tombstone. */
+STET_CHECKED int stet_set_run_get_(struct stet_txn *txn, const struct stet_key *key,
+				   struct stet_val *ret);
+
+/* spill.c */
+void stet_spill_abort_(struct stet_txn *txn);
+/* The newest root holds everything of the run that is still needed: gives back the rest. */
+STET_CHECKED int stet_spill_consumed_(struct stet_engine *engine, const struct stet_runref *ref);
+void stet_spill_finish_(struct stet_job *job);
+
+/* flush.c */
+void stet_flush_finish_(struct stet_job *job);
+/* checkpoint: also places what the log holds only as patches. *ret NULL: nothing to flush. -EAGAIN: a
+ * flush is in flight. */
+STET_CHECKED int stet_flush_start_(struct stet_engine *engine, bool checkpoint,
+				   struct stet_job **ret);
+/* Makes the first blocks of buf[from, from + count) lie in one run of the device, placing them with the
+ * job's group if they have no place yet; *ret_run of them do. ino, block: whose they are. */
+STET_CHECKED int stet_place_(struct stet_job *job, enum stet_seg_kind head, uint64_t ino,
+			     uint64_t block, struct stet_databuf *buf, uint16_t from,
+			     uint16_t count, uint16_t *ret_run);
+void stet_placed_undo_(struct stet_job *job);
+void stet_placed_done_(struct stet_job *job);
+void stet_engine_fail_(struct stet_engine *engine, const char *why);
+
+/* checkpoint.c */
+STET_CHECKED int stet_ckpt_step_(struct stet_engine *engine, struct stet_job **ret);
+void stet_ckpt_finish_(struct stet_job *job);
+void stet_ckpt_flushed_(struct stet_engine *engine, struct stet_job *job, bool ok);
+void stet_ckpt_abort_(struct stet_engine *engine);
+/* Slots are short and the newest checkpoint freed at least a segment: another one releases it. */
+bool stet_release_due_(const struct stet_engine *engine);
+bool stet_ckpt_due_(const struct stet_engine *engine);
+
+/* recover.c */
+/* Loads the newest checkpoint that can be read and rolls forward. */
+STET_CHECKED int stet_recover_(struct stet_engine *engine);
+
+/* engine.c */
+void stet_space_kick_(struct stet_engine *engine);
+void stet_waiters_fire_(struct stet_engine *engine, bool ckpt, uint64_t up_to, int result);
+
+#endif

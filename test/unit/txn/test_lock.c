@@ -1,0 +1,562 @@
+/* test_lock.c - the lock manager against a naive model that keeps plain arrays.
+ *
+ * The model grants by the letter of K1 and K2 and knows no merging, heads or graph search. Which
+ * victims a deadlock takes is the manager's choice (cycles may share owners); the model checks that
+ * each victim was the youngest of a cycle, and that none is left.
+ */
+#include "txn/lock.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/random.h"
+
+#define OWNERS 7
+#define NAMES 3
+#define WAITS_EACH 2
+#define MAX_ITEMS 4096
+
+struct m_item {
+	int owner; /* -1: a probe */
+	int name;
+	uint64_t from, to;
+	enum stet_lock_mode mode;
+	bool upgrade;
+	struct stet_ticket *ticket; /* waits only */
+};
+
+struct model {
+	struct m_item grant[MAX_ITEMS];
+	struct m_item wait[MAX_ITEMS];
+	int grants, waits;
+	bool victim[OWNERS];
+};
+
+/* One ticket slot of the test: what the manager told, in order. */
+struct told {
+	struct stet_ticket ticket;
+	int owner;
+	bool used;
+};
+
+static struct told slots[OWNERS + 1][8];
+static struct {
+	struct told *v[256];
+	int n;
+} log_of_told;
+
+static void on_told(struct stet_ticket *ticket, void *arg)
+{
+	(void)ticket;
+	assert_true(log_of_told.n < 256);
+	log_of_told.v[log_of_told.n++] = arg;
+}
+
+static struct told *free_slot(int owner)
+{
+	for (int i = 0; i < 8; i++) {
+		struct told *t = &slots[owner][i];
+
+		if (!t->used) {
+			*t = (struct told){ .owner = owner, .used = true };
+			stet_ticket_init(&t->ticket, on_told, t);
+			return t;
+		}
+	}
+	return NULL;
+}
+
+static bool m_compatible(enum stet_lock_mode a, enum stet_lock_mode b)
+{
+	static const char *rows[] = { "11110", "11000", "10100", "10000", "00000" };
+
+	return rows[a][b] == '1';
+}
+
+static bool m_conflict(const struct m_item *a, const struct m_item *b)
+{
+	return a->name == b->name && a->owner != b->owner && a->from < b->to && b->from < a->to &&
+	       !m_compatible(a->mode, b->mode);
+}
+
+/* Whether each point of the item is held by its owner in a mode (or modes) as strong. */
+static bool m_covered(const struct model *m, const struct m_item *want)
+{
+	static const char *strong[] = { "10000", "11000", "10100", "11110", "11111" };
+
+	for (uint64_t at = want->from; at < want->to; at++) {
+		bool found = false;
+
+		for (int i = 0; i < m->grants && !found; i++) {
+			const struct m_item *g = &m->grant[i];
+
+			found = g->owner == want->owner && g->name == want->name && g->from <= at &&
+				at < g->to && strong[g->mode][want->mode] == '1';
+		}
+		if (!found)
+			return false;
+	}
+	return true;
+}
+
+static bool m_granted_conflict(const struct model *m, const struct m_item *want)
+{
+	for (int i = 0; i < m->grants; i++) {
+		if (m_conflict(&m->grant[i], want))
+			return true;
+	}
+	return false;
+}
+
+/* Whether wait i stands behind wait j in the queue of its name. */
+static bool m_behind(const struct model *m, int i, int j)
+{
+	if (m->wait[i].upgrade != m->wait[j].upgrade)
+		return m->wait[j].upgrade;
+	return j < i;
+}
+
+static bool m_queue_conflict(const struct model *m, const struct m_item *want, int i)
+{
+	for (int j = 0; j < m->waits; j++) {
+		if (j != i && (i < 0 || m_behind(m, i, j)) && m_conflict(&m->wait[j], want))
+			return true;
+	}
+	return false;
+}
+
+static void m_remove_wait(struct model *m, int i)
+{
+	memmove(&m->wait[i], &m->wait[i + 1], (size_t)(m->waits - i - 1) * sizeof(m->wait[0]));
+	m->waits--;
+}
+
+static void m_pump(struct model *m)
+{
+	bool changed = true;
+
+	while (changed) {
+		changed = false;
+		for (int i = 0; i < m->waits && !changed; i++) {
+			if (m_granted_conflict(m, &m->wait[i]) ||
+			    (!m->wait[i].upgrade && m_queue_conflict(m, &m->wait[i], i)))
+				continue;
+			m->grant[m->grants++] = m->wait[i];
+			m_remove_wait(m, i);
+			changed = true;
+		}
+	}
+}
+
+/* Reachability in the waits-for graph among owners <= limit (age = number). */
+static void m_closure(const struct model *m, int limit, bool reach[OWNERS][OWNERS])
+{
+	memset(reach, 0, sizeof(bool) * OWNERS * OWNERS);
+	for (int i = 0; i < m->waits; i++) {
+		const struct m_item *w = &m->wait[i];
+
+		for (int g = 0; g < m->grants; g++) {
+			if (m_conflict(&m->grant[g], w))
+				reach[w->owner][m->grant[g].owner] = true;
+		}
+		for (int j = 0; j < m->waits && !w->upgrade; j++) {
+			if (m_behind(m, i, j) && m_conflict(&m->wait[j], w))
+				reach[w->owner][m->wait[j].owner] = true;
+		}
+	}
+	for (int k = 0; k <= limit; k++) {
+		for (int a = 0; a <= limit; a++) {
+			for (int b = 0; b <= limit; b++)
+				reach[a][b] = reach[a][b] || (reach[a][k] && reach[k][b]);
+		}
+	}
+}
+
+static bool m_has_cycle(const struct model *m)
+{
+	bool reach[OWNERS][OWNERS];
+
+	m_closure(m, OWNERS - 1, reach);
+	for (int o = 0; o < OWNERS; o++) {
+		if (reach[o][o])
+			return true;
+	}
+	return false;
+}
+
+static void m_kill(struct model *m, int owner)
+{
+	bool reach[OWNERS][OWNERS];
+
+	m_closure(m, owner, reach);
+	assert_true(reach[owner][owner]); /* the youngest of a cycle */
+	m->victim[owner] = true;
+	for (int i = m->waits - 1; i >= 0; i--) {
+		if (m->wait[i].owner == owner)
+			m_remove_wait(m, i);
+	}
+	m_pump(m);
+}
+
+static void m_release(struct model *m, int owner)
+{
+	for (int i = m->grants - 1; i >= 0; i--) {
+		if (m->grant[i].owner == owner)
+			m->grant[i] = m->grant[--m->grants];
+	}
+	for (int i = m->waits - 1; i >= 0; i--) {
+		if (m->wait[i].owner == owner)
+			m_remove_wait(m, i);
+	}
+	m->victim[owner] = false;
+	m_pump(m);
+}
+
+static struct stet_lock_name real_name(const struct m_item *item)
+{
+	return (struct stet_lock_name){ .object = (uint64_t)item->name * 64,
+					.sub = (uint64_t)item->name & 1,
+					.from = item->from,
+					.to = item->to,
+					.class = STET_LOCK_DATA };
+}
+
+/* The victims that were told of, in order, then the requester if it was one; no cycle is left. */
+static void apply_victims(struct model *m, int requester, int rc)
+{
+	for (int i = 0; i < log_of_told.n; i++) {
+		struct told *t = log_of_told.v[i];
+
+		if (t->ticket.result == -EDEADLK && !m->victim[t->owner])
+			m_kill(m, t->owner);
+	}
+	if (rc == -EDEADLK && !m->victim[requester])
+		m_kill(m, requester);
+	assert_false(m_has_cycle(m));
+}
+
+/* Everybody told "granted" must be granted in the model, and still waiting must not be. */
+static void compare(struct model *m, struct stet_lock_owner *owners, struct stet_locks *locks)
+{
+	for (int i = 0; i < log_of_told.n; i++) {
+		struct told *t = log_of_told.v[i];
+
+		for (int j = 0; j < m->waits; j++)
+			assert_ptr_not_equal(m->wait[j].ticket, &t->ticket);
+		t->used = false;
+	}
+	log_of_told.n = 0;
+	for (int j = 0; j < m->waits; j++)
+		assert_false(m->wait[j].ticket->fired);
+	for (int o = 0; o < OWNERS; o++) {
+		for (int k = 0; k < NAMES * 10 * 5; k++) {
+			struct m_item probe = { .owner = o,
+						.name = k / 50,
+						.from = (uint64_t)(k / 5 % 10),
+						.to = (uint64_t)(k / 5 % 10) + 1,
+						.mode = (enum stet_lock_mode)(k % 5) };
+			struct stet_lock_name name = real_name(&probe);
+
+			assert_int_equal(stet_lock_held(&owners[o], &name, probe.mode),
+					 m_covered(m, &probe));
+		}
+	}
+	stet_locks_check(locks);
+}
+
+static int waits_of(const struct model *m, int owner)
+{
+	int n = 0;
+
+	for (int i = 0; i < m->waits; i++)
+		n += m->wait[i].owner == owner;
+	return n;
+}
+
+static bool holds_any(const struct model *m, int owner, int name)
+{
+	for (int i = 0; i < m->grants; i++) {
+		if (m->grant[i].owner == owner && m->grant[i].name == name)
+			return true;
+	}
+	return false;
+}
+
+static void do_acquire(struct model *m, struct stet_lock_owner *owners, struct m_item item,
+		       bool wait)
+{
+	struct stet_lock_name name = real_name(&item);
+	struct told *t = wait ? free_slot(item.owner) : NULL;
+	struct stet_lock_owner *blocker = NULL;
+	bool covered = m_covered(m, &item);
+	bool free_now;
+	int rc;
+
+	item.upgrade = holds_any(m, item.owner, item.name);
+	free_now = !m_granted_conflict(m, &item) &&
+		   (item.upgrade || !m_queue_conflict(m, &item, -1));
+	rc = stet_lock_acquire(&owners[item.owner], &name, item.mode, wait, t ? &t->ticket : NULL,
+			       &blocker);
+	if (covered) {
+		assert_int_equal(rc, 0);
+	} else if (m->victim[item.owner]) {
+		assert_int_equal(rc, -EDEADLK);
+	} else if (free_now) {
+		assert_true(rc == 0 || rc == -EDEADLK);
+		m->grant[m->grants++] = item;
+		apply_victims(m, item.owner, rc);
+	} else if (!wait) {
+		assert_int_equal(rc, -EBUSY);
+		assert_non_null(blocker);
+	} else {
+		assert_non_null(blocker);
+		item.ticket = &t->ticket;
+		m->wait[m->waits++] = item;
+		apply_victims(m, item.owner, rc);
+		if (rc == 0) { /* granted when a victim gave way */
+			for (int j = 0; j < m->waits; j++)
+				assert_ptr_not_equal(m->wait[j].ticket, &t->ticket);
+		}
+	}
+	if (t && rc != STET_WAIT)
+		t->used = false;
+}
+
+static void do_probe(struct model *m, struct stet_locks *locks, struct m_item item, bool wait)
+{
+	struct stet_lock_name name = real_name(&item);
+	struct told *t = wait ? free_slot(OWNERS) : NULL;
+	int rc;
+
+	item.owner = -1;
+	rc = stet_lock_probe(locks, &name, item.mode, t != NULL, t ? &t->ticket : NULL, NULL);
+	if (!m_granted_conflict(m, &item) && !m_queue_conflict(m, &item, -1))
+		assert_int_equal(rc, 0);
+	else
+		assert_int_equal(rc, t ? STET_WAIT : -EBUSY);
+	if (t && rc != STET_WAIT)
+		t->used = false;
+}
+
+static void do_cancel(struct model *m, struct stet_lock_owner *owners, int owner, bool one)
+{
+	for (int i = m->waits - 1; i >= 0; i--) {
+		struct stet_ticket *ticket = m->wait[i].ticket;
+
+		if (m->wait[i].owner != owner)
+			continue;
+		stet_container_of(ticket, struct told, ticket)->used = false;
+		m_remove_wait(m, i);
+		if (one) {
+			stet_lock_cancel_ticket(&owners[owner], ticket);
+			break;
+		}
+	}
+	if (!one)
+		stet_lock_cancel(&owners[owner]);
+	m_pump(m);
+}
+
+static void do_release(struct model *m, struct stet_lock_owner *owners, int owner)
+{
+	for (int i = 0; i < m->waits; i++) {
+		if (m->wait[i].owner == owner)
+			stet_container_of(m->wait[i].ticket, struct told, ticket)->used = false;
+	}
+	m_release(m, owner);
+	stet_lock_release_all(&owners[owner]);
+}
+
+static struct m_item random_item(struct stet_random *rnd)
+{
+	struct m_item item = { .owner = (int)stet_random_below(rnd, OWNERS),
+			       .name = (int)stet_random_below(rnd, NAMES),
+			       .mode = (enum stet_lock_mode)stet_random_below(rnd, 5) };
+
+	item.from = stet_random_below(rnd, 10);
+	item.to = item.from + 1 + stet_random_below(rnd, 10 - item.from);
+	if (item.name == 0 && stet_random_below(rnd, 4) > 0) {
+		item.from = 0;
+		item.to = 10;
+	}
+	return item;
+}
+
+static void random_run(uint64_t seed)
+{
+	static struct model m;
+	struct stet_lock_owner owners[OWNERS];
+	struct stet_locks *locks;
+	struct stet_random rnd;
+
+	memset(&m, 0, sizeof(m));
+	memset(slots, 0, sizeof(slots));
+	log_of_told.n = 0;
+	stet_random_seed(&rnd, seed);
+	assert_int_equal(stet_locks_create(&locks), 0);
+	for (int o = 0; o < OWNERS; o++)
+		stet_lock_owner_init(&owners[o], locks, (uint64_t)o);
+	for (int step = 0; step < 600; step++) {
+		struct m_item item = random_item(&rnd);
+		uint64_t dice = stet_random_below(&rnd, 100);
+
+		if (dice < 60 && waits_of(&m, item.owner) < WAITS_EACH)
+			do_acquire(&m, owners, item, dice < 45);
+		else if (dice < 75)
+			do_probe(&m, locks, item, dice < 68);
+		else if (dice < 82)
+			do_cancel(&m, owners, item.owner, dice < 79);
+		else if (dice < 97)
+			do_release(&m, owners, item.owner);
+		apply_victims(&m, -1, 0);
+		compare(&m, owners, locks);
+	}
+	for (int o = 0; o < OWNERS; o++)
+		do_release(&m, owners, o);
+	compare(&m, owners, locks);
+	assert_int_equal(stet_locks_count(locks), 0);
+	stet_locks_destroy(locks);
+	for (int i = 0; i < 8; i++)
+		assert_false(slots[OWNERS][i].used); /* no probe is left behind */
+}
+
+static void test_random(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 1; seed <= 250; seed++)
+		random_run(seed);
+}
+
+static const struct stet_lock_name whole = {
+	.object = 9, .from = 0, .to = UINT64_MAX, .class = STET_LOCK_EXISTS
+};
+static const struct stet_lock_name other = {
+	.object = 10, .from = 0, .to = UINT64_MAX, .class = STET_LOCK_EXISTS
+};
+
+/* A stream of readers does not starve a writer; those behind it come after it. */
+static void test_fairness(void **state)
+{
+	struct stet_lock_owner reader[3], writer;
+	struct stet_ticket wt, rt;
+	struct stet_locks *locks;
+
+	(void)state;
+	assert_int_equal(stet_locks_create(&locks), 0);
+	for (unsigned i = 0; i < 3; i++)
+		stet_lock_owner_init(&reader[i], locks, i);
+	stet_lock_owner_init(&writer, locks, 3);
+	stet_ticket_init(&wt, NULL, NULL);
+	stet_ticket_init(&rt, NULL, NULL);
+	assert_int_equal(stet_lock_acquire(&reader[0], &whole, STET_LOCK_S, true, &rt, NULL), 0);
+	assert_int_equal(stet_lock_acquire(&writer, &whole, STET_LOCK_X, true, &wt, NULL),
+			 STET_WAIT);
+	assert_int_equal(stet_lock_acquire(&reader[1], &whole, STET_LOCK_S, false, NULL, NULL),
+			 -EBUSY);
+	assert_int_equal(stet_lock_acquire(&reader[2], &whole, STET_LOCK_S, true, &rt, NULL),
+			 STET_WAIT);
+	stet_lock_release_all(&reader[0]);
+	assert_true(wt.fired);
+	assert_int_equal(wt.result, 0);
+	assert_false(rt.fired);
+	stet_lock_release_all(&writer);
+	assert_true(rt.fired);
+	assert_int_equal(rt.result, 0);
+	stet_lock_release_all(&reader[2]);
+	stet_locks_destroy(locks);
+}
+
+/* An upgrade passes the queue; two upgrades of one name are a deadlock. */
+static void test_upgrade(void **state)
+{
+	struct stet_lock_owner a, b, c;
+	struct stet_ticket at, bt, ct;
+	struct stet_locks *locks;
+
+	(void)state;
+	assert_int_equal(stet_locks_create(&locks), 0);
+	stet_lock_owner_init(&a, locks, 1);
+	stet_lock_owner_init(&b, locks, 2);
+	stet_lock_owner_init(&c, locks, 3);
+	stet_ticket_init(&at, NULL, NULL);
+	stet_ticket_init(&bt, NULL, NULL);
+	stet_ticket_init(&ct, NULL, NULL);
+	assert_int_equal(stet_lock_acquire(&a, &whole, STET_LOCK_S, false, NULL, NULL), 0);
+	assert_int_equal(stet_lock_acquire(&b, &whole, STET_LOCK_S, false, NULL, NULL), 0);
+	assert_int_equal(stet_lock_acquire(&c, &whole, STET_LOCK_X, true, &ct, NULL), STET_WAIT);
+	assert_int_equal(stet_lock_acquire(&a, &whole, STET_LOCK_X, true, &at, NULL), STET_WAIT);
+	assert_int_equal(stet_lock_acquire(&b, &whole, STET_LOCK_X, true, &bt, NULL), -EDEADLK);
+	assert_true(b.victim);
+	assert_false(at.fired);
+	stet_lock_release_all(&b);
+	assert_true(at.fired && at.result == 0); /* before c, which asked earlier */
+	assert_false(ct.fired);
+	stet_lock_cancel(&c);
+	stet_lock_release_all(&a);
+	assert_false(ct.fired);
+	assert_int_equal(stet_locks_count(locks), 0);
+	stet_locks_destroy(locks);
+}
+
+/* The youngest gives up even when it is not the one that closes the cycle. */
+static void test_youngest(void **state)
+{
+	struct stet_lock_owner old, young;
+	struct stet_ticket ot, yt;
+	struct stet_locks *locks;
+
+	(void)state;
+	assert_int_equal(stet_locks_create(&locks), 0);
+	stet_lock_owner_init(&old, locks, 1);
+	stet_lock_owner_init(&young, locks, 2);
+	stet_ticket_init(&ot, NULL, NULL);
+	stet_ticket_init(&yt, NULL, NULL);
+	assert_int_equal(stet_lock_acquire(&old, &whole, STET_LOCK_X, false, NULL, NULL), 0);
+	assert_int_equal(stet_lock_acquire(&young, &other, STET_LOCK_X, false, NULL, NULL), 0);
+	assert_int_equal(stet_lock_acquire(&young, &whole, STET_LOCK_X, true, &yt, NULL),
+			 STET_WAIT);
+	assert_int_equal(stet_lock_acquire(&old, &other, STET_LOCK_X, true, &ot, NULL), STET_WAIT);
+	assert_true(yt.fired);
+	assert_int_equal(yt.result, -EDEADLK);
+	stet_ticket_init(&yt, NULL, NULL);
+	assert_int_equal(stet_lock_acquire(&young, &whole, STET_LOCK_X, true, &yt, NULL), -EDEADLK);
+	stet_lock_release_all(&young);
+	assert_true(ot.fired && ot.result == 0);
+	stet_lock_release_all(&old);
+	stet_locks_destroy(locks);
+}
+
+/* Neighbouring ranges become one grant, so a sequential reader holds one. */
+static void test_merge(void **state)
+{
+	struct stet_lock_owner a;
+	struct stet_locks *locks;
+
+	(void)state;
+	assert_int_equal(stet_locks_create(&locks), 0);
+	stet_lock_owner_init(&a, locks, 1);
+	for (uint64_t i = 0; i < 1000; i++) {
+		struct stet_lock_name n = {
+			.object = 5, .from = i * 4096, .to = (i + 1) * 4096, .class = STET_LOCK_DATA
+		};
+		assert_int_equal(stet_lock_acquire(&a, &n, STET_LOCK_S, false, NULL, NULL), 0);
+	}
+	assert_int_equal(a.held_count, 1);
+	assert_int_equal(stet_locks_count(locks), 1);
+	stet_lock_release_all(&a);
+	stet_locks_destroy(locks);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_random),  cmocka_unit_test(test_fairness),
+		cmocka_unit_test(test_upgrade), cmocka_unit_test(test_youngest),
+		cmocka_unit_test(test_merge),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
