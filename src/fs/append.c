@@ -1,0 +1,93 @@
+/* append.c - writing at the end, wherever that will be.
+ *
+ * A PLAIN append is a write at the current end. A transaction stages what it appends, up to a limit for
+ * each file, and writes it when it is ordered, at the end as it is then: so transactions that append to one
+ * log file do not meet.
+ *
+ * A1. An appender holds DATA IX: appenders go together; who writes, truncates or (at LOCKING) reads the
+ *     file holds X or S and keeps them out. Without it a writer's size and extents could be published
+ *     over an append that was ordered after they were staged.
+ * A2. Once the transaction changes the file in another way, or stages more than the limit, it takes the
+ *     whole file (X), and what was staged is written at the end that it sees (settle). From then on its
+ *     appends are writes.
+ * A3. What is staged is part of the file to the transaction itself: reads and sizes include it.
+ */
+#include <string.h>
+
+#include "base/assert.h"
+#include "fs/fs_internal.h"
+
+#define STAGED_MAX (64u << 10)
+
+size_t stet_append_staged_(const struct stet_fs_ctx *ctx, uint64_t ino, const uint8_t **ret)
+{
+	const struct fs_file *file = stet_state_find_file_(ctx, ino);
+
+	*ret = file ? file->append.p : NULL;
+	return file ? file->append.len : 0;
+}
+
+int stet_append_settle_(struct fs_data *d)
+{
+	int rc;
+
+	if (!d->file || d->file->append.len == 0)
+		return 0;
+	rc = stet_inode_get_(d->ctx, d->ino, 0, &d->in);
+	if (!rc)
+		rc = stet_data_write_(d, d->in.i.size, d->file->append.p, d->file->append.len);
+	if (!rc)
+		stet_buf_clear(&d->file->append);
+	return rc;
+}
+
+static int check_size(const struct fs_data *d, size_t len)
+{
+	size_t staged = d->file ? d->file->append.len : 0;
+
+	return len + staged > STET_FILE_SIZE_MAX - d->in.i.size ? -EFBIG : 0;
+}
+
+/* Writes at the end that the transaction sees. */
+static int append_now(struct fs_data *d, const void *data, size_t len)
+{
+	bool plain = stet_txn_level(d->ctx->txn) == STET_LEVEL_PLAIN;
+	int rc = stet_data_lock_(d, 0, UINT64_MAX, plain ? STET_LOCK_IX : STET_LOCK_X);
+
+	if (!rc)
+		rc = stet_data_pending_(d);
+	if (!rc)
+		rc = stet_data_reserve_(d, len, false);
+	if (!rc)
+		rc = stet_append_settle_(d);
+	if (!rc)
+		rc = stet_inode_get_(d->ctx, d->ino, 0, &d->in);
+	return rc ? rc : stet_data_write_(d, d->in.i.size, data, len);
+}
+
+static int stage(struct fs_data *d, const void *data, size_t len)
+{
+	int rc = stet_data_lock_(d, 0, UINT64_MAX, STET_LOCK_IX); /* A1 */
+
+	if (!rc)
+		rc = stet_data_reserve_(d, len, false);
+	if (!rc)
+		rc = stet_state_claim_(d->ctx, d->ino, STET_CLAIM_ALIVE);
+	return rc ? rc : stet_buf_append(&d->file->append, data, len);
+}
+
+int stet_fs_append(struct stet_fs_ctx *ctx, uint64_t ino, const void *data, size_t len)
+{
+	struct fs_data d;
+	int rc = stet_data_begin_(ctx, ino, &d);
+
+	if (!rc)
+		rc = check_size(&d, len);
+	if (rc || len == 0)
+		return rc;
+	if (len > STET_WRITE_MAX_)
+		return -EINVAL;
+	if (d.file && !d.file->locked && d.file->append.len + len <= STAGED_MAX)
+		return stage(&d, data, len);
+	return append_now(&d, data, len);
+}

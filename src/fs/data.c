@@ -1,0 +1,547 @@
+/* data.c - file data: locking it, reading it, finding holes in it.
+ *
+ * D1. Who changes data holds EXISTS S on the inode and DATA X on the file: on all of it at SNAPSHOT and
+ *     SERIALIZABLE, on the range at LOCKING. An appender holds DATA IX: appenders do not meet.
+ * D2. At LOCKING the range is widened to whole extents, because cutting one stages its rests (E2 of
+ *     extent.c), and nobody may change those meanwhile; and to the whole file while that is inline.
+ * D3. Beyond the size a file reads as zeros. That costs nothing because the bytes behind the size in the
+ *     last block are always zero, and no extent lies behind it but what a truncation has yet to free:
+ *     before a file grows, that is finished (pending).
+ * D4. A read is planned under the volume's lock and filled without it: memory and holes are answered at
+ *     once, the rest are pieces of one run on the device each.
+ */
+#include <inttypes.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/assert.h"
+#include "fs/fs_internal.h"
+
+/* --- locking --- */
+
+int stet_data_begin_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_data *d)
+{
+	int rc = stet_fs_writable_(ctx);
+
+	d->ctx = ctx;
+	d->ino = ino;
+	d->file = NULL;
+	d->pending_from = UINT64_MAX;
+	if (!rc)
+		rc = stet_inode_get_(ctx, ino, STET_ATTR_EXISTS, &d->in);
+	if (rc)
+		return rc;
+	if (!S_ISREG(d->in.i.mode))
+		return S_ISDIR(d->in.i.mode) ? -EISDIR : -EINVAL;
+	if (!stet_state_direct_(ctx, ino))
+		rc = stet_state_file_(ctx, ino, &d->file);
+	return rc;
+}
+
+/* D2: to whole blocks, at LOCKING to whole extents. */
+static int widen(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t *lo, uint64_t *hi)
+{
+	uint64_t from = *lo >> STET_BLOCK_SHIFT, to = stet_blocks_(*hi);
+	struct fs_piece piece;
+	struct fs_walk walk;
+	int rc = 0;
+
+	if (stet_txn_level(ctx->txn) == STET_LEVEL_LOCKING) {
+		rc = stet_walk_open_(ctx, ino, from, to, &walk);
+		if (rc)
+			return rc;
+		while ((rc = stet_walk_next_(&walk, &piece)) == 1) {
+			if (walk.x.first < from)
+				from = walk.x.first;
+			if (walk.x.first + walk.x.count > to)
+				to = walk.x.first + walk.x.count;
+		}
+		stet_walk_close_(&walk);
+	}
+	*lo = from << STET_BLOCK_SHIFT;
+	*hi = to >= STET_FILE_BLOCKS_MAX ? UINT64_MAX : to << STET_BLOCK_SHIFT;
+	return rc;
+}
+
+static int lock_range(struct fs_data *d, uint64_t lo, uint64_t hi, enum stet_lock_mode mode)
+{
+	const struct stet_lock_name name = {
+		.object = d->ino, .from = lo, .to = hi, .class = STET_LOCK_DATA
+	};
+
+	return stet_txn_lock(d->ctx->txn, &name, mode, d->ctx->wait, d->ctx->ticket);
+}
+
+int stet_data_lock_(struct fs_data *d, uint64_t lo, uint64_t hi, enum stet_lock_mode mode)
+{
+	enum stet_level level = stet_txn_level(d->ctx->txn);
+	bool ranged = level == STET_LEVEL_PLAIN || level == STET_LEVEL_LOCKING;
+	struct stet_key key;
+	int rc = stet_fs_exists_lock_(d->ctx, d->ino);
+
+	if (rc || stet_state_is_created_(d->ctx, d->ino) || (d->file && d->file->locked))
+		return rc;
+	if ((d->in.i.flags & STET_INODE_INLINE) || d->in.i.size <= STET_INLINE_MAX ||
+	    (d->file && d->file->append.len > 0))
+		ranged = false;
+	if (ranged && hi != UINT64_MAX) {
+		rc = widen(d->ctx, d->ino, &lo, &hi);
+	} else {
+		lo = 0;
+		hi = UINT64_MAX;
+	}
+	if (!rc)
+		rc = lock_range(d, lo, hi, mode);
+	if (rc || mode != STET_LOCK_X)
+		return rc;
+	stet_key_inode(&key, d->ino);
+	rc = stet_txn_unchanged(d->ctx->txn, &key, STET_ATTR_SIZE);
+	if (!rc && d->file && lo == 0 && hi == UINT64_MAX)
+		d->file->locked = true;
+	return rc;
+}
+
+int stet_data_reserve_(struct fs_data *d, uint64_t len, bool privileged)
+{
+	uint64_t blocks = stet_blocks_(len) + 2;
+	uint64_t extents = blocks / stet_extent_max_(d->ctx) + 3;
+	uint64_t meta = 2 * extents * STET_META_EXTENT_ + STET_META_INODE_ + STET_INLINE_MAX;
+
+	return stet_txn_reserve(d->ctx->txn, blocks, meta, privileged, d->ctx->ticket);
+}
+
+int stet_data_send_(struct fs_data *d, struct stet_inode_intent *intent, const uint8_t *content)
+{
+	int rc = stet_intent_send_(d->ctx, d->ino, intent, content);
+
+	return rc ? rc : stet_state_claim_(d->ctx, d->ino, STET_CLAIM_ALIVE);
+}
+
+/* --- an earlier truncation --- */
+
+int stet_data_pending_(struct fs_data *d)
+{
+	struct stet_fs_ctx *ctx = d->ctx;
+	struct stet_orphan orphan;
+	struct stet_key key;
+	uint32_t n;
+	int rc;
+
+	if (stet_state_is_created_(ctx, d->ino) || d->in.i.blocks == 0)
+		return 0;
+	if (!d->file && !stet_orphan_maybe_(ctx->fs, d->ino))
+		return 0;
+	rc = stet_orphan_get_(ctx, d->ino, &orphan);
+	if (rc == -ENOENT || (!rc && !(orphan.flags & STET_ORPHAN_TRUNCATE)))
+		return 0;
+	if (rc)
+		return rc;
+	if (d->file) {
+		/* Reclaim changes the key with each step, and keeps away from a locked file. */
+		stet_key_orphan(&key, d->ino);
+		rc = stet_txn_unchanged(ctx->txn, &key, 0);
+	} else if (stet_txn_level(ctx->txn) == STET_LEVEL_PLAIN) {
+		rc = stet_extent_count_(ctx, d->ino, orphan.from_block, STET_FILE_BLOCKS_MAX,
+					STET_TRUNCATE_DIRECT_ + 1, &n);
+		if (!rc && n > STET_TRUNCATE_DIRECT_)
+			rc = stet_orphan_wait_(ctx->fs, d->ino, ctx->ticket);
+	}
+	if (!rc)
+		d->pending_from = orphan.from_block;
+	return rc;
+}
+
+/* Cuts the extent that crosses `block`, if one does. */
+static int cut_crossing(struct fs_data *d, uint64_t block, uint64_t *ret_removed)
+{
+	struct fs_piece piece;
+	struct fs_walk walk;
+	uint64_t end = 0;
+	int rc = stet_walk_open_(d->ctx, d->ino, block, block + 1, &walk);
+
+	if (rc)
+		return rc;
+	rc = stet_walk_next_(&walk, &piece);
+	if (rc == 1)
+		end = walk.x.first + walk.x.count;
+	stet_walk_close_(&walk);
+	*ret_removed = 0;
+	if (rc == 1)
+		rc = stet_extent_cut_(d->ctx, d->ino, block, end, ret_removed);
+	return rc;
+}
+
+/* Drops everything from `from` on in a file that is not direct, without walking over it. */
+static int drop_later(struct fs_data *d, uint64_t from, uint64_t *ret_removed)
+{
+	struct fs_ranges own = { .list = { 0 } };
+	uint64_t removed, all = 0;
+	int rc = cut_crossing(d, from, &all);
+
+	/* The transaction's own extents are in `mine`; cutting a part of it adds nothing to it. */
+	for (size_t i = 0; i < d->file->mine.list.n && !rc; i++) {
+		const struct fs_range *r = &d->file->mine.list.v[i];
+
+		if (r->hi > from)
+			rc = stet_ranges_add_(&own, r->lo > from ? r->lo : from, r->hi);
+	}
+	for (size_t i = 0; i < own.list.n && !rc; i++) {
+		rc = stet_extent_cut_(d->ctx, d->ino, own.list.v[i].lo, own.list.v[i].hi, &removed);
+		if (!rc)
+			all += removed;
+	}
+	stet_vec_release(&own.list);
+	if (!rc)
+		rc = stet_extent_drop_later_(d->file, from);
+	if (!rc)
+		*ret_removed = all;
+	return rc;
+}
+
+int stet_data_finish_pending_(struct fs_data *d, uint64_t *ret_removed)
+{
+	int rc;
+
+	*ret_removed = 0;
+	if (d->pending_from == UINT64_MAX)
+		return 0;
+	if (d->file) {
+		rc = drop_later(d, d->pending_from, ret_removed);
+	} else {
+		rc = stet_extent_cut_(d->ctx, d->ino, d->pending_from, STET_FILE_BLOCKS_MAX,
+				      ret_removed);
+		if (!rc)
+			rc = stet_orphan_unmark_(d->ctx, d->ino, STET_ORPHAN_TRUNCATE);
+	}
+	d->pending_from = UINT64_MAX;
+	return rc;
+}
+
+int stet_data_free_from_(struct fs_data *d, uint64_t from, uint64_t *ret_removed)
+{
+	uint32_t n;
+	int rc = stet_extent_count_(d->ctx, d->ino, from, STET_FILE_BLOCKS_MAX,
+				    STET_TRUNCATE_DIRECT_ + 1, &n);
+
+	if (rc)
+		return rc;
+	if (n <= STET_TRUNCATE_DIRECT_ || (!d->file && stet_txn_level(d->ctx->txn) !=
+							      STET_LEVEL_PLAIN)) {
+		rc = stet_extent_cut_(d->ctx, d->ino, from, STET_FILE_BLOCKS_MAX, ret_removed);
+		if (!rc && !d->file && stet_orphan_maybe_(d->ctx->fs, d->ino))
+			rc = stet_orphan_unmark_(d->ctx, d->ino, STET_ORPHAN_TRUNCATE);
+		return rc;
+	}
+	if (d->file)
+		return drop_later(d, from, ret_removed);
+	rc = cut_crossing(d, from, ret_removed);
+	return rc ? rc : stet_orphan_mark_(d->ctx, d->ino, STET_ORPHAN_TRUNCATE, from);
+}
+
+/* --- reading --- */
+
+struct plan {
+	struct stet_fs_ctx *ctx;
+	uint64_t off; /* where buf begins */
+	uint64_t at; /* filled or planned up to here */
+	uint64_t end;
+	uint8_t *buf;
+	struct stet_read_piece *pieces;
+	size_t cap, n;
+};
+
+static void fill_zero(struct plan *p, uint64_t to)
+{
+	if (to > p->at) {
+		memset(p->buf + (p->at - p->off), 0, to - p->at);
+		p->at = to;
+	}
+}
+
+static void fill_bytes(struct plan *p, const uint8_t *from, uint64_t len)
+{
+	memcpy(p->buf + (p->at - p->off), from, len);
+	p->at += len;
+}
+
+/* A run of blocks on the device, of which the file's block `first` is the first. */
+struct run {
+	struct stet_addr addr, addr2;
+	uint64_t first;
+	uint16_t count;
+};
+
+static int locate(struct plan *p, const struct run *run, struct stet_read_piece *piece)
+{
+	struct stet_space *space = stet_engine_space(stet_txn_engine(p->ctx->txn));
+	int rc = stet_space_locate(space, run->addr, run->count, &piece->device_off);
+
+	piece->device_off2 = UINT64_MAX;
+	if (!rc && !stet_addr_is_none(run->addr2))
+		rc = stet_space_locate(space, run->addr2, run->count, &piece->device_off2);
+	if (rc == -ESTALE)
+		return STET_FAIL(-EIO, "block %" PRIu64 " of a file: its segment is gone",
+				 run->first);
+	return rc;
+}
+
+/* Plans [p->at, to), which lies within the run. */
+static int plan_run(struct plan *p, const struct run *run, uint64_t to, struct stet_read_piece **ret)
+{
+	struct stet_read_piece *piece = &p->pieces[p->n];
+	int rc = locate(p, run, piece);
+
+	if (rc)
+		return rc;
+	piece->buf = NULL;
+	piece->buf_offset_bytes = 0;
+	piece->skip_bytes = (uint32_t)(p->at - (run->first << STET_BLOCK_SHIFT));
+	piece->len_bytes = (uint32_t)(to - p->at);
+	piece->block_count = run->count;
+	piece->out = p->buf + (p->at - p->off);
+	p->n++;
+	p->at = to;
+	*ret = piece;
+	return 0;
+}
+
+static uint64_t run_end(const struct plan *p, const struct run *run)
+{
+	uint64_t end = (run->first + run->count) << STET_BLOCK_SHIFT;
+
+	return end < p->end ? end : p->end;
+}
+
+/* Blocks of a buffer whose data was given back: each has its own address. */
+static int plan_placed(struct plan *p, const struct fs_extent *x, const struct fs_piece *piece)
+{
+	const struct stet_databuf *buf = x->val.buf;
+	uint32_t i = (uint32_t)x->val.buf_from + piece->shift;
+
+	for (uint16_t done = 0; done < piece->count && p->n < p->cap;) {
+		struct run run = { .addr = buf->addr[i],
+				   .addr2 = buf->addr2 ? buf->addr2[i] : STET_ADDR_NONE,
+				   .first = piece->first + done };
+		struct stet_read_piece *out;
+		int rc;
+
+		do {
+			run.count++;
+		} while (done + run.count < piece->count &&
+			 buf->addr[i + run.count].v == stet_addr_add(run.addr, run.count).v &&
+			 stet_addr_block(buf->addr[i + run.count]) != 0 &&
+			 (!buf->addr2 || buf->addr2[i + run.count].v ==
+						 stet_addr_add(run.addr2, run.count).v));
+		rc = plan_run(p, &run, run_end(p, &run), &out);
+		if (rc)
+			return rc;
+		for (uint16_t k = 0; k < run.count; k++)
+			out->crc[k] = buf->crc[i + k];
+		done = (uint16_t)(done + run.count);
+		i += run.count;
+	}
+	return 0;
+}
+
+static int plan_extent(struct plan *p, const struct fs_extent *x, const struct fs_piece *piece)
+{
+	struct run run = { .addr = stet_addr_add(x->e.addr, piece->shift),
+			   .addr2 = STET_ADDR_NONE,
+			   .first = piece->first,
+			   .count = piece->count };
+	struct stet_read_piece *out;
+	int rc;
+
+	if (!stet_addr_is_none(x->e.addr2))
+		run.addr2 = stet_addr_add(x->e.addr2, piece->shift);
+	rc = plan_run(p, &run, run_end(p, &run), &out);
+	if (rc)
+		return rc;
+	for (uint16_t k = 0; k < run.count; k++)
+		out->crc[k] =
+			stet_get_le32(x->e.crcs + sizeof(le32) * ((size_t)piece->shift + k));
+	return 0;
+}
+
+static int plan_piece(struct plan *p, const struct fs_extent *x, const struct fs_piece *piece)
+{
+	const struct stet_databuf *buf = x->val.buf;
+	uint64_t start = piece->first << STET_BLOCK_SHIFT;
+	uint64_t end = (piece->first + piece->count) << STET_BLOCK_SHIFT;
+
+	fill_zero(p, start < p->end ? start : p->end);
+	if (buf && buf->data) {
+		uint64_t shift = (uint64_t)x->val.buf_from + piece->shift;
+
+		fill_bytes(p, buf->data + (shift << STET_BLOCK_SHIFT) + (p->at - start),
+			   (end < p->end ? end : p->end) - p->at);
+		return 0;
+	}
+	if (p->n == p->cap)
+		return 0;
+	return buf ? plan_placed(p, x, piece) : plan_extent(p, x, piece);
+}
+
+/* Plans up to the size of what is in extents. Stops early when there are no more pieces. */
+static int plan_extents(struct plan *p, uint64_t ino)
+{
+	struct fs_piece piece;
+	struct fs_walk walk;
+	int rc = stet_walk_open_(p->ctx, ino, p->at >> STET_BLOCK_SHIFT, stet_blocks_(p->end), &walk);
+
+	if (rc)
+		return rc;
+	while ((rc = stet_walk_next_(&walk, &piece)) == 1) {
+		uint64_t reached = (piece.first + piece.count) << STET_BLOCK_SHIFT;
+
+		rc = plan_piece(p, &walk.x, &piece);
+		if (rc)
+			break;
+		if (p->at < reached && p->at < p->end) {
+			p->end = p->at; /* out of pieces */
+			break;
+		}
+	}
+	stet_walk_close_(&walk);
+	if (!rc)
+		fill_zero(p, p->end);
+	return rc;
+}
+
+/* At LOCKING a reader keeps its range from changing; one that saw the end, the file from growing. */
+static int read_lock(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint64_t len,
+		     uint64_t size)
+{
+	bool at_end = off >= size || len > size - off;
+	const struct stet_lock_name name = { .object = ino,
+					     .from = off,
+					     .to = at_end ? UINT64_MAX : off + len,
+					     .class = STET_LOCK_DATA };
+
+	if (stet_txn_level(ctx->txn) != STET_LEVEL_LOCKING || stet_state_is_created_(ctx, ino))
+		return 0;
+	return stet_txn_lock(ctx->txn, &name, STET_LOCK_S, ctx->wait, ctx->ticket);
+}
+
+static int read_begin(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint64_t len,
+		      struct fs_inode *in)
+{
+	int rc = stet_inode_get_(ctx, ino, STET_ATTR_EXISTS | STET_ATTR_SIZE, in);
+
+	if (rc)
+		return rc;
+	if (!S_ISREG(in->i.mode))
+		return S_ISDIR(in->i.mode) ? -EISDIR : -EINVAL;
+	if (off > STET_FILE_SIZE_MAX)
+		return -EINVAL;
+	return len == 0 ? 0 : read_lock(ctx, ino, off, len, in->i.size);
+}
+
+/* What the file holds up to its size, then what was appended and waits for ordering. */
+static int plan_file(struct plan *p, uint64_t ino, const struct stet_inode *i, uint64_t total,
+		     const uint8_t *staged)
+{
+	uint64_t end = p->end;
+	int rc = 0;
+
+	if (p->at < i->size) {
+		p->end = end < i->size ? end : i->size;
+		if (i->flags & STET_INODE_INLINE)
+			fill_bytes(p, i->inline_data + p->at, p->end - p->at);
+		else
+			rc = plan_extents(p, ino);
+		if (rc || p->at < (end < i->size ? end : i->size))
+			return rc;
+	}
+	p->end = end < total ? end : total;
+	if (p->at < p->end)
+		fill_bytes(p, staged + (p->at - i->size), p->end - p->at);
+	return 0;
+}
+
+int stet_fs_read_plan(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, size_t len, uint8_t *buf,
+		      struct stet_read_piece *pieces, size_t cap, size_t *ret_pieces,
+		      size_t *ret_len, struct stet_view **ret_pin)
+{
+	struct plan p = { .ctx = ctx, .off = off, .at = off, .buf = buf, .pieces = pieces,
+			  .cap = cap };
+	struct stet_view *pin = NULL;
+	const uint8_t *staged;
+	struct fs_inode in;
+	uint64_t total;
+	int rc = read_begin(ctx, ino, off, len, &in);
+
+	if (rc)
+		return rc;
+	total = in.i.size + stet_append_staged_(ctx, ino, &staged);
+	p.end = off;
+	if (off < total) {
+		p.end = len < total - off ? off + len : total;
+		rc = plan_file(&p, ino, &in.i, total, staged);
+	}
+	if (!rc && p.n > 0)
+		rc = stet_view_open(stet_txn_engine(ctx->txn), &pin);
+	if (rc)
+		return rc;
+	*ret_pieces = p.n;
+	*ret_len = (size_t)(p.at - off);
+	*ret_pin = pin;
+	return 0;
+}
+
+/* --- holes --- */
+
+/* The next mapped (hole: unmapped) block at or after `from`, below `to`; `to` when there is none. */
+static int find_block(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t from, uint64_t to, bool hole,
+		      uint64_t *ret)
+{
+	struct fs_piece piece;
+	struct fs_walk walk;
+	uint64_t at = from;
+	int rc = stet_walk_open_(ctx, ino, from, to, &walk);
+
+	if (rc)
+		return rc;
+	while ((rc = stet_walk_next_(&walk, &piece)) == 1) {
+		if (!hole || piece.first > at)
+			break;
+		at = piece.first + piece.count;
+	}
+	stet_walk_close_(&walk);
+	if (rc < 0)
+		return rc;
+	*ret = hole ? at : rc == 1 ? piece.first : to;
+	return 0;
+}
+
+int stet_fs_seek(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, bool hole, uint64_t *ret_off)
+{
+	const uint8_t *staged;
+	struct fs_inode in;
+	uint64_t total, block, at;
+	int rc = read_begin(ctx, ino, off, UINT64_MAX, &in);
+
+	if (rc)
+		return rc;
+	total = in.i.size + stet_append_staged_(ctx, ino, &staged);
+	if (off >= total)
+		return -ENXIO;
+	if ((in.i.flags & STET_INODE_INLINE) || off >= in.i.size) {
+		*ret_off = hole ? total : off;
+		return 0;
+	}
+	rc = find_block(ctx, ino, off >> STET_BLOCK_SHIFT, stet_blocks_(in.i.size), hole, &block);
+	if (rc)
+		return rc;
+	at = block << STET_BLOCK_SHIFT;
+	if (at < off)
+		at = off;
+	if (at >= in.i.size) {
+		/* Behind the extents comes what was appended, if anything: data up to the end. */
+		if (!hole && total == in.i.size)
+			return -ENXIO;
+		at = hole ? total : in.i.size;
+	}
+	*ret_off = at;
+	return 0;
+}

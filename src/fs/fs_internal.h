@@ -1,0 +1,308 @@
+/* fs_internal.h - what the files of fs/ share: inodes and their intents, per-transaction state, locks. */
+#ifndef STET_FS_FS_INTERNAL_H
+#define STET_FS_FS_INTERNAL_H
+
+#include "base/buf.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/vec.h"
+#include "fs/fs.h"
+
+/* Reads only: the mtime itself, whatever changed it (STET_ATTR_SIZE and _NAMES look at what was changed,
+ * STET_ATTR_TIMES at what was set). */
+#define STET_ATTR_MTIME_ 0x0100u
+
+/* Space that items take in log and tree, for reservations. */
+#define STET_META_INODE_ 192u
+#define STET_META_DIRENT_(name_len) ((uint64_t)(name_len) + 48u)
+#define STET_META_EXTENT_ 336u
+#define STET_META_ORPHAN_ 48u
+
+/* --- the file system of one open volume --- */
+struct stet_fs {
+	struct stet_engine *engine; /* set by attach, then constant */
+	/* --- under the volume's lock --- */
+	struct stet_hash held; /* inode numbers that are open: struct fs_hold of orphan.c */
+	struct stet_hash orphans; /* known orphans: struct fs_orphan of orphan.c */
+	struct stet_list work; /* of them, those to be looked at */
+	struct stet_list parked; /* of them, those that are open */
+	bool scan_done; /* all orphans of the volume are known */
+	uint64_t scan_from; /* else: next inode number to scan from */
+	bool no_reclaim; /* nothing can be written */
+};
+
+/* --- inode.c --- */
+struct fs_inode {
+	struct stet_inode i; /* inline_data points into val */
+	struct stet_val val;
+};
+
+enum {
+	STET_SET_MODE_ = 0x01, /* permission bits */
+	STET_SET_UID_ = 0x02,
+	STET_SET_GID_ = 0x04,
+	STET_SET_ATIME_ = 0x08,
+	STET_SET_MTIME_ = 0x10,
+	STET_SET_CTIME_ = 0x20,
+	STET_SET_SIZE_ = 0x40,
+	STET_SET_PARENT_ = 0x80,
+	STET_SET_INLINE_ = 0x100, /* the content, all of it, is what follows */
+	STET_SET_OUTLINE_ = 0x200, /* the content is in extents */
+};
+
+/* What a transaction does to an inode: first what is set, then what is added, then what is touched.
+ * In memory only; inline_bytes bytes of content follow. */
+struct stet_inode_intent {
+	uint32_t set; /* STET_SET_* */
+	uint32_t mode, uid, gid;
+	uint32_t touch; /* STET_INODE_*_COMMIT: these become those of the commit */
+	uint32_t inline_bytes;
+	int64_t nlink, entries, subdirs, blocks; /* added */
+	int64_t atime_ns, mtime_ns, ctime_ns;
+	int64_t touch_ns; /* what touched times look like until the commit */
+	uint64_t size; /* set */
+	uint64_t size_min; /* after that: at least */
+	uint64_t parent;
+};
+
+#define STET_TOUCH_CHANGE_ STET_INODE_CTIME_COMMIT
+#define STET_TOUCH_NAMES_ (STET_INODE_CTIME_COMMIT | STET_INODE_MTIME_COMMIT)
+#define STET_TOUCH_DATA_ (STET_TOUCH_NAMES_ | STET_INODE_DATA_COMMIT)
+
+STET_CHECKED int stet_inode_merge_(const struct stet_val *base, const void *intent,
+				   size_t intent_bytes, const struct stet_stamp *stamp,
+				   struct stet_val *ret);
+STET_CHECKED int stet_inode_combine_(struct stet_buf *intent, const void *more, size_t more_bytes);
+void stet_inode_resolve_(uint8_t *value, size_t value_bytes, const struct stet_stamp *stamp);
+bool stet_inode_same_(uint32_t mask, const struct stet_val *a, const struct stet_val *b);
+
+/* The inode as the transaction sees it; a read for SERIALIZABLE as far as mask goes (0: no read).
+ * -ENOENT, -EUCLEAN. */
+STET_CHECKED int stet_inode_get_(struct stet_fs_ctx *ctx, uint64_t ino, uint32_t mask,
+				 struct fs_inode *ret);
+/* As get, of an inode that a name or a parent leads to: its absence is -EUCLEAN. */
+STET_CHECKED int stet_inode_must_(struct stet_fs_ctx *ctx, uint64_t ino, uint32_t mask,
+				  struct fs_inode *ret);
+/* As get, of a directory that lives: -ENOTDIR, -ENOENT. */
+STET_CHECKED int stet_inode_dir_(struct stet_fs_ctx *ctx, uint64_t dir, uint32_t mask,
+				 struct fs_inode *ret);
+/* Starts an intent that touches. */
+void stet_intent_init_(struct stet_fs_ctx *ctx, struct stet_inode_intent *intent, uint32_t touch);
+/* Stages it. content: intent->inline_bytes of them. */
+STET_CHECKED int stet_intent_send_(struct stet_fs_ctx *ctx, uint64_t ino,
+				   const struct stet_inode_intent *intent, const uint8_t *content);
+
+/* --- state.c: what a transaction remembers; nothing at PLAIN --- */
+enum stet_claim_kind {
+	STET_CLAIM_DIR, /* the directory lives: a name was added or taken */
+	STET_CLAIM_EMPTY, /* the directory has no names: it was removed */
+	STET_CLAIM_GAIN, /* the inode had a name when it gained another */
+	STET_CLAIM_TREE, /* the directory is not among its ancestors: it was moved */
+	STET_CLAIM_ALIVE, /* the inode exists: its data, attributes or xattrs changed */
+	STET_CLAIM_UNLINKED, /* no check: it may have lost its last name */
+};
+
+struct fs_claim {
+	struct stet_hash_node node;
+	struct stet_list link; /* in the order of claiming */
+	uint64_t ino;
+	enum stet_claim_kind kind;
+};
+
+/* Sorted, disjoint, not touching ranges of blocks. */
+struct fs_range {
+	uint64_t lo, hi;
+};
+struct fs_ranges {
+	STET_VEC(struct fs_range) list;
+};
+
+/* A file that the transaction changes and did not create: see data.c. */
+struct fs_file {
+	struct stet_hash_node node;
+	struct stet_list link;
+	uint64_t ino;
+	bool locked; /* the whole file's data, and it was unchanged then */
+	struct fs_ranges mine; /* blocks whose content (or absence) is the transaction's */
+	STET_VEC(uint64_t) rests; /* first blocks of rests of cut extents that were staged */
+	struct fs_ranges lazy; /* of mine: gone, but what was mapped there is not counted yet */
+	uint64_t lazy_from; /* the lowest of it; UINT64_MAX: none */
+	struct stet_buf append; /* staged, to be written at the end when ordered */
+};
+
+struct fs_state {
+	bool ordering;
+	struct stet_hash created; /* inode numbers: struct fs_created of state.c */
+	struct stet_hash claims;
+	struct stet_list claim_list;
+	struct stet_hash files;
+	struct stet_list file_list;
+};
+
+/* The state, or NULL (none yet, or PLAIN). */
+struct fs_state *stet_state_(const struct stet_fs_ctx *ctx);
+STET_CHECKED int stet_state_created_(struct stet_fs_ctx *ctx, uint64_t ino); /* notes it */
+bool stet_state_is_created_(const struct stet_fs_ctx *ctx, uint64_t ino);
+/* Once per (ino, kind). Nothing at PLAIN, nor (but UNLINKED) for what the transaction created. */
+STET_CHECKED int stet_state_claim_(struct stet_fs_ctx *ctx, uint64_t ino, enum stet_claim_kind kind);
+bool stet_state_claimed_(const struct stet_fs_ctx *ctx, uint64_t ino, enum stet_claim_kind kind);
+struct fs_file *stet_state_find_file_(const struct stet_fs_ctx *ctx, uint64_t ino);
+/* Finds or makes. */
+STET_CHECKED int stet_state_file_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_file **ret);
+/* Changes go straight to the state that they are merged with: PLAIN, ordering, own inodes. */
+bool stet_state_direct_(const struct stet_fs_ctx *ctx, uint64_t ino);
+
+STET_CHECKED int stet_ranges_add_(struct fs_ranges *r, uint64_t lo, uint64_t hi);
+/* The first part of [*at, end) outside the ranges: false = none. *at becomes its end. */
+bool stet_ranges_gap_(const struct fs_ranges *r, uint64_t *at, uint64_t end, uint64_t *ret_lo);
+
+/* --- locks (state.c) --- */
+STET_CHECKED int stet_fs_lock_(struct stet_fs_ctx *ctx, enum stet_lock_class class, uint64_t object,
+			       uint64_t sub, enum stet_lock_mode mode);
+/* As lock, for a reader: only at LOCKING. */
+STET_CHECKED int stet_fs_read_lock_(struct stet_fs_ctx *ctx, enum stet_lock_class class,
+				    uint64_t object, uint64_t sub, enum stet_lock_mode mode);
+/* A change to the inode is about to come: it must stay. */
+STET_CHECKED int stet_fs_exists_lock_(struct stet_fs_ctx *ctx, uint64_t ino);
+/* -EROFS for read-only transactions; whatever the transaction was doomed with. */
+STET_CHECKED int stet_fs_writable_(const struct stet_fs_ctx *ctx);
+
+/* --- names.c --- */
+/* What changing one name takes: locks, and that the name and the directory are as the view says. */
+STET_CHECKED int stet_name_lock_(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_fs_name name);
+/* -ENOENT (empty), -ENAMETOOLONG, -EINVAL ('/' or NUL in it). */
+STET_CHECKED int stet_name_check_(struct stet_fs_name name);
+bool stet_name_is_dots_(struct stet_fs_name name); /* "." or ".." */
+/* The name as the transaction sees it, a read for SERIALIZABLE. -ENOENT, -EUCLEAN. */
+STET_CHECKED int stet_dirent_get_(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_fs_name name,
+				  struct stet_dirent *ret);
+/* What an operation that is about to change the name finds there: ino 0 = nothing. */
+STET_CHECKED int stet_name_find_(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_fs_name name,
+				 struct stet_dirent *ret);
+STET_CHECKED int stet_dirent_put_(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_fs_name name,
+				  uint64_t ino, uint8_t type);
+STET_CHECKED int stet_dirent_del_(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_fs_name name);
+/* The directory gains (loses) names and subdirectories; it is claimed to live. */
+STET_CHECKED int stet_dir_count_(struct stet_fs_ctx *ctx, uint64_t dir, int names, int subdirs);
+/* 0, or -ENOTEMPTY. */
+STET_CHECKED int stet_dir_empty_(struct stet_fs_ctx *ctx, uint64_t dir);
+/* Whether `dir` lies at or below `below`. -EUCLEAN: the chain does not end at the root. */
+STET_CHECKED int stet_dir_is_below_(struct stet_fs_ctx *ctx, uint64_t dir, uint64_t below,
+				    bool *ret);
+
+/* --- unlink.c --- */
+/* What taking a name from an inode takes: locks; of a directory, that it is empty. */
+STET_CHECKED int stet_victim_lock_(struct stet_fs_ctx *ctx, const struct stet_dirent *victim);
+/* The inode has lost a name. */
+STET_CHECKED int stet_victim_drop_(struct stet_fs_ctx *ctx, const struct stet_dirent *victim);
+
+/* --- extents (extent.c) --- */
+struct fs_extent {
+	uint64_t first;
+	uint16_t count;
+	uint64_t birth; /* 0: of this transaction */
+	struct stet_extent e; /* when val.buf is NULL; crcs point into val */
+	struct stet_val val;
+};
+
+/* A walk over the mapped blocks of [lo, hi), in order, none twice. */
+struct fs_walk {
+	struct stet_scan *scan;
+	const struct fs_file *file; /* NULL: direct */
+	uint32_t seg_blocks;
+	uint64_t at, hi;
+	struct fs_extent x; /* the extent of the current piece */
+};
+struct fs_piece {
+	uint64_t first;
+	uint16_t count;
+	uint16_t shift; /* from the extent's first block */
+};
+STET_CHECKED int stet_walk_open_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_t hi,
+				 struct fs_walk *ret);
+STET_CHECKED int stet_walk_next_(struct fs_walk *w, struct fs_piece *ret); /* 1, 0 = end */
+void stet_walk_close_(struct fs_walk *w);
+STET_CHECKED int stet_extent_load_(const struct stet_key *key, uint32_t seg_blocks,
+				   struct fs_extent *x); /* from x->val */
+/* The blocks of [lo, hi) are mapped no longer. *ret_removed: how many were. In a file that is not
+ * direct they become the transaction's. */
+STET_CHECKED int stet_extent_cut_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_t hi,
+				  uint64_t *ret_removed);
+/* How many extents have blocks in [lo, hi), counting no further than `most`. */
+STET_CHECKED int stet_extent_count_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_t hi,
+				    uint32_t most, uint32_t *ret);
+/* Copies block `shift` of an extent, verified. -EIO. */
+STET_CHECKED int stet_extent_read_(struct stet_fs_ctx *ctx, const struct fs_extent *x,
+				   uint16_t shift, uint8_t *out);
+uint16_t stet_extent_max_(const struct stet_fs_ctx *ctx);
+/* As cut, of all from lo on (where no extent is cut in two) and without looking: they are counted, and
+ * freed, when the transaction is ordered. */
+STET_CHECKED int stet_extent_drop_later_(struct fs_file *file, uint64_t lo);
+/* At ordering: makes what was staged for the file fit the current state. lazily: what was dropped for
+ * later is left to reclaim; else *ret_removed is how many blocks were mapped there. */
+STET_CHECKED int stet_extent_rebase_(struct stet_fs_ctx *ctx, struct fs_file *file, bool lazily,
+				     uint64_t *ret_removed);
+
+/* --- data.c, write.c, append.c --- */
+#define STET_WRITE_MAX_ (1u << 20)
+#define STET_TRUNCATE_DIRECT_ 256u /* extents that one operation frees itself */
+
+/* A file whose data is about to change. */
+struct fs_data {
+	struct stet_fs_ctx *ctx;
+	uint64_t ino;
+	struct fs_inode in;
+	struct fs_file *file; /* NULL: direct */
+	uint64_t pending_from; /* an earlier truncation has yet to free blocks from here on */
+};
+/* Reads the inode. -EISDIR, -EINVAL (no regular file), -EROFS. */
+STET_CHECKED int stet_data_begin_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_data *d);
+/* Locks bytes [lo, hi) for changing; the whole file unless at LOCKING, and if something is staged. */
+STET_CHECKED int stet_data_lock_(struct fs_data *d, uint64_t lo, uint64_t hi,
+				 enum stet_lock_mode mode);
+/* Looks for an earlier truncation that is not done: before the file grows or is cut. With many extents
+ * left, a PLAIN transaction waits for reclaim: STET_WAIT. */
+STET_CHECKED int stet_data_pending_(struct fs_data *d);
+/* Frees blocks from `from` on; many are only marked, for reclaim or for ordering. *ret_removed: blocks. */
+STET_CHECKED int stet_data_free_from_(struct fs_data *d, uint64_t from, uint64_t *ret_removed);
+/* Changes begin: frees what is pending. *ret_removed: blocks. */
+STET_CHECKED int stet_data_finish_pending_(struct fs_data *d, uint64_t *ret_removed);
+/* Promises space for writing len bytes at once. */
+STET_CHECKED int stet_data_reserve_(struct fs_data *d, uint64_t len, bool privileged);
+/* The change itself; what can fail for what is there (-EIO) fails before anything is changed. Reads the
+ * inode anew. */
+STET_CHECKED int stet_data_write_(struct fs_data *d, uint64_t off, const uint8_t *data, size_t len);
+/* Stages what happened to the inode, and the claim. */
+STET_CHECKED int stet_data_send_(struct fs_data *d, struct stet_inode_intent *intent,
+				 const uint8_t *content);
+/* Writes what append has staged, after the whole file was locked. */
+STET_CHECKED int stet_append_settle_(struct fs_data *d);
+/* What is staged; borrowed until the transaction's next change of the file. */
+size_t stet_append_staged_(const struct stet_fs_ctx *ctx, uint64_t ino, const uint8_t **ret);
+
+static inline uint64_t stet_blocks_(uint64_t bytes)
+{
+	return (bytes >> STET_BLOCK_SHIFT) + ((bytes & (STET_BLOCK_SIZE - 1)) != 0);
+}
+
+/* --- orphan.c --- */
+/* Whether the inode may be an orphan now. */
+bool stet_orphan_maybe_(struct stet_fs *fs, uint64_t ino);
+/* An orphan was made: reclaim looks at it. */
+void stet_orphan_note_(struct stet_fs *fs, uint64_t ino);
+/* Stages the ORPHAN key. -ENOENT */
+STET_CHECKED int stet_orphan_get_(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_orphan *ret);
+STET_CHECKED int stet_orphan_mark_(struct stet_fs_ctx *ctx, uint64_t ino, uint8_t flags,
+				   uint64_t from_block);
+STET_CHECKED int stet_orphan_unmark_(struct stet_fs_ctx *ctx, uint64_t ino, uint8_t flags);
+/* Queues the ticket until reclaim has finished with the inode. */
+STET_CHECKED int stet_orphan_wait_(struct stet_fs *fs, uint64_t ino, struct stet_ticket *ticket);
+/* The inode may have lost its last name: at PLAIN an orphan is made at once, else at ordering. */
+STET_CHECKED int stet_orphan_unlinked_(struct stet_fs_ctx *ctx, uint64_t ino);
+void stet_orphan_init_(struct stet_fs *fs);
+void stet_orphan_release_(struct stet_fs *fs);
+
+/* --- structure.c --- */
+STET_CHECKED int stet_fs_order_(void *arg, struct stet_txn *txn, const struct stet_stamp *stamp);
+
+#endif

@@ -1,0 +1,237 @@
+/* structure.c - ordering: what must hold of the tree as a whole when a transaction becomes part of it.
+ *
+ * Names conflict only where they are the same, but different names can still conflict: a directory is
+ * removed while another transaction adds a name to it, two directories move below each other. The
+ * operations claim what they rely on; here, with the transaction's changes merged into the current state,
+ * every claim is checked. One that does not hold is a conflict that names the inode.
+ *
+ * S1. A directory in which a name was added or taken lives.
+ * S2. A directory that was removed has no names.
+ * S3. An inode that gained a name had one: what has lost its last belongs to reclaim.
+ * S4. No directory that was moved lies below itself.
+ * S5. What was changed exists.
+ * Afterwards appends are written at the ends of their files, changed files are fitted to the current state
+ * (extent.c), and inodes without a name become orphans.
+ */
+#include <inttypes.h>
+#include <sys/stat.h>
+
+#include "base/assert.h"
+#include "fs/fs_internal.h"
+
+/* --- claims --- */
+
+static int lives(struct stet_fs_ctx *ctx, uint64_t ino, bool *ret)
+{
+	struct fs_inode in;
+	int rc = stet_inode_get_(ctx, ino, 0, &in);
+
+	*ret = rc == 0 && in.i.nlink > 0;
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static int check_dir(struct stet_fs_ctx *ctx, uint64_t ino)
+{
+	bool ok;
+	int rc = lives(ctx, ino, &ok);
+
+	if (rc || ok)
+		return rc;
+	return stet_txn_conflict(ctx->txn,
+				 "directory %" PRIu64
+				 ", in which names changed, was removed by another",
+				 ino);
+}
+
+static int check_empty(struct stet_fs_ctx *ctx, uint64_t ino)
+{
+	int rc = stet_dir_empty_(ctx, ino);
+
+	if (rc != -ENOTEMPTY)
+		return rc;
+	return stet_txn_conflict(ctx->txn,
+				 "directory %" PRIu64 " was removed; another added a name to it",
+				 ino);
+}
+
+static int check_gain(struct stet_fs_ctx *ctx, uint64_t ino)
+{
+	struct stet_inode i = { .nlink = 0 };
+	struct stet_key key;
+	struct stet_val val;
+	int rc;
+
+	stet_key_inode(&key, ino);
+	rc = stet_view_get(stet_txn_engine(ctx->txn), NULL, &key, &val);
+	if (!rc)
+		rc = stet_inode_decode(val.b, val.bytes, &i);
+	if (rc && rc != -ENOENT)
+		return rc;
+	if (!rc && i.nlink > 0)
+		return 0;
+	return stet_txn_conflict(ctx->txn,
+				 "inode %" PRIu64 " was given a name; another took its last", ino);
+}
+
+static int check_tree(struct stet_fs_ctx *ctx, uint64_t ino)
+{
+	struct fs_inode in;
+	bool loop;
+	int rc = stet_inode_get_(ctx, ino, 0, &in);
+
+	if (rc == -ENOENT || (!rc && in.i.nlink == 0))
+		return 0; /* removed since, which is claimed elsewhere */
+	if (!rc)
+		rc = stet_dir_is_below_(ctx, in.i.parent, ino, &loop);
+	if (rc || !loop)
+		return rc;
+	return stet_txn_conflict(ctx->txn,
+				 "directory %" PRIu64 " would lie below itself: another moved "
+				 "one of its parents",
+				 ino);
+}
+
+static int check_alive(struct stet_fs_ctx *ctx, uint64_t ino)
+{
+	struct fs_inode in;
+	int rc = stet_inode_get_(ctx, ino, 0, &in);
+
+	if (rc != -ENOENT)
+		return rc;
+	return stet_txn_conflict(ctx->txn, "inode %" PRIu64 " was changed; another removed it",
+				 ino);
+}
+
+static int check_claim(struct stet_fs_ctx *ctx, const struct fs_claim *claim)
+{
+	switch (claim->kind) {
+	case STET_CLAIM_DIR:
+		return check_dir(ctx, claim->ino); /* S1 */
+	case STET_CLAIM_EMPTY:
+		return check_empty(ctx, claim->ino); /* S2 */
+	case STET_CLAIM_GAIN:
+		return check_gain(ctx, claim->ino); /* S3 */
+	case STET_CLAIM_TREE:
+		return check_tree(ctx, claim->ino); /* S4 */
+	case STET_CLAIM_ALIVE:
+		return check_alive(ctx, claim->ino); /* S5 */
+	case STET_CLAIM_UNLINKED:
+		break;
+	}
+	return 0;
+}
+
+static int check_claims(struct stet_fs_ctx *ctx, struct fs_state *state)
+{
+	struct stet_list *pos;
+	int rc;
+
+	if (stet_mutant_is(STET_MUTANT_NO_STRUCTURE))
+		return 0;
+	STET_LIST_FOREACH(pos, &state->claim_list) {
+		rc = check_claim(ctx, stet_container_of(pos, struct fs_claim, link));
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+/* --- what comes of them --- */
+
+static int make_orphans(struct stet_fs_ctx *ctx, struct fs_state *state)
+{
+	struct stet_list *pos;
+
+	STET_LIST_FOREACH(pos, &state->claim_list) {
+		const struct fs_claim *claim = stet_container_of(pos, struct fs_claim, link);
+		struct fs_inode in;
+		int rc;
+
+		if (claim->kind != STET_CLAIM_UNLINKED)
+			continue;
+		rc = stet_inode_get_(ctx, claim->ino, 0, &in);
+		if (!rc && in.i.nlink == 0)
+			rc = stet_orphan_mark_(ctx, claim->ino, STET_ORPHAN_UNLINKED, 0);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static int write_append(struct stet_fs_ctx *ctx, struct fs_file *file)
+{
+	struct fs_data d = { .ctx = ctx, .ino = file->ino, .pending_from = UINT64_MAX };
+	int rc = stet_inode_get_(ctx, file->ino, 0, &d.in);
+
+	if (!rc)
+		rc = stet_data_pending_(&d);
+	if (rc)
+		return rc;
+	if (file->append.len > STET_FILE_SIZE_MAX - d.in.i.size)
+		return STET_FAIL(-EFBIG, "inode %" PRIu64 ": an append beyond the largest size",
+				 file->ino);
+	rc = stet_data_write_(&d, d.in.i.size, file->append.p, file->append.len);
+	if (!rc)
+		stet_buf_clear(&file->append);
+	return rc;
+}
+
+static int fit_file(struct stet_fs_ctx *ctx, struct fs_file *file)
+{
+	struct stet_inode_intent n = { 0 };
+	struct fs_inode in;
+	bool lazily;
+	uint64_t removed;
+	int rc = stet_inode_get_(ctx, file->ino, 0, &in);
+
+	if (rc)
+		return rc;
+	/* What was cut off and not overwritten since may stay for reclaim. */
+	lazily = file->lazy.list.n > 0 && stet_blocks_(in.i.size) <= file->lazy_from;
+	rc = stet_extent_rebase_(ctx, file, lazily, &removed);
+	if (rc || file->lazy.list.n == 0)
+		return rc;
+	if (lazily)
+		return stet_orphan_mark_(ctx, file->ino, STET_ORPHAN_TRUNCATE, file->lazy_from);
+	n.blocks = -(int64_t)removed;
+	if (removed > 0)
+		rc = stet_intent_send_(ctx, file->ino, &n, NULL);
+	return rc ? rc : stet_orphan_unmark_(ctx, file->ino, STET_ORPHAN_TRUNCATE);
+}
+
+static int settle_files(struct stet_fs_ctx *ctx, struct fs_state *state)
+{
+	struct stet_list *pos;
+	int rc = 0;
+
+	STET_LIST_FOREACH(pos, &state->file_list) {
+		struct fs_file *file = stet_container_of(pos, struct fs_file, link);
+
+		if (file->mine.list.n > 0)
+			rc = fit_file(ctx, file);
+		if (!rc && file->append.len > 0)
+			rc = write_append(ctx, file);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+int stet_fs_order_(void *arg, struct stet_txn *txn, const struct stet_stamp *stamp)
+{
+	struct stet_fs_ctx ctx = { .fs = arg, .txn = txn };
+	struct fs_state *state = stet_state_(&ctx);
+	int rc;
+
+	(void)stamp;
+	if (!state)
+		return 0;
+	state->ordering = true;
+	rc = check_claims(&ctx, state);
+	if (!rc)
+		rc = settle_files(&ctx, state);
+	if (!rc)
+		rc = make_orphans(&ctx, state);
+	state->ordering = false;
+	return rc;
+}
