@@ -1,0 +1,286 @@
+/* stetfs_lowlevel.h - StetFS by inode number: what a FUSE, NFS or 9P server needs.
+ *
+ * All rules of stetfs.h hold here too: results, errors that any call may give, transactions (NULL:
+ * a plain operation), threads, ownership. Names are NUL-terminated single components. In addition,
+ * every call that takes an inode number may give
+ *   -ENOENT    there is no such inode (in the state that the transaction sees)
+ *   -ENOTDIR   a directory was wanted, -EISDIR: something else was
+ *   -ENAMETOOLONG, -EINVAL   the name is empty, too long, or not one component
+ *
+ * Flags: each call takes `flags`, 0 or a combination of the STET_LL_ flags that it names.
+ *
+ * What may wait, and how a server avoids it:
+ *   locks        with STET_LL_NOWAIT a lock that is not free gives -EBUSY at once. This does not doom
+ *                a transaction: it may go on, and try again. Without, the thread waits.
+ *   data at open stet_ll_open_lock can wait without a thread
+ *   durability   stet_ll_commit and stet_ll_fsync_async wait without a thread
+ *   space        a call that needs room may wait a little for the cleaner, always in its thread
+ *
+ * Callbacks (on_done, watch) come from threads of the library, with no lock held, and may call the
+ * library, except stet_close. on_done is called exactly once for each accepted request, in no
+ * particular order, always from one and the same thread: it should not block. stet_close waits for
+ * all of them.
+ */
+#ifndef STETFS_LOWLEVEL_H
+#define STETFS_LOWLEVEL_H
+
+#include "stetfs.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/** A lock that is not free gives -EBUSY instead of waiting. Understood by every call with flags. */
+#define STET_LL_NOWAIT 0x1000u
+/** Hold the inode that is returned (see stet_ll_hold), in the same atomic step. */
+#define STET_LL_HOLD 0x2000u
+/** stet_ll_readdir: read the attributes too. */
+#define STET_LL_STAT 0x4000u
+/** stet_ll_open_lock: for appending only. */
+#define STET_LL_APPEND 0x8000u
+
+/// Holding inodes ///
+
+/**
+ * An inode that is held (open, or known to the kernel) lives on when its last name goes, until it is
+ * held no more; then it is reclaimed. Holds count; they are of the volume, not of a transaction, and
+ * vanish with stet_close. -ENOMEM. That the inode exists is not checked: hold it with the call
+ * that finds it (STET_LL_HOLD).
+ */
+STET_API_CHECKED int stet_ll_hold(struct stet_volume *vol, uint64_t ino);
+
+/** Gives up `count` holds. */
+void stet_ll_unhold(struct stet_volume *vol, uint64_t ino, uint64_t count);
+
+/// Names ///
+
+/** Finds a name, "." and ".." included. flags: NOWAIT, HOLD. */
+STET_API_CHECKED int stet_ll_lookup(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
+				    const char *name, unsigned flags, struct stet_stat *ret);
+
+/** What stet_ll_make makes. */
+struct stet_ll_new {
+	uint32_t mode; /* type and permissions */
+	uint32_t uid, gid;
+	uint64_t rdev;      /* devices: major << 32 | minor */
+	const char *target; /* symbolic links: 1..4095 bytes */
+};
+
+/** Makes an inode of any type with a name. flags: NOWAIT, HOLD. -EEXIST. ret may be NULL. */
+STET_API_CHECKED int stet_ll_make(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
+				  const char *name, const struct stet_ll_new *what, unsigned flags,
+				  struct stet_stat *ret);
+
+/** Removes a name of anything but a directory. flags: NOWAIT. *ret_ino (may be NULL): what it named. */
+STET_API_CHECKED int stet_ll_unlink(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
+				    const char *name, unsigned flags, uint64_t *ret_ino);
+
+/** Removes an empty directory. flags: NOWAIT. -ENOTEMPTY. *ret_ino (may be NULL): which. */
+STET_API_CHECKED int stet_ll_rmdir(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
+				   const char *name, unsigned flags, uint64_t *ret_ino);
+
+/**
+ * As stet_renameat. flags: NOWAIT, STET_RENAME_. *ret_replaced (may be NULL): the inode that lost the
+ * name to_name, 0 when none did.
+ */
+STET_API_CHECKED int stet_ll_rename(struct stet_volume *vol, struct stet_txn *txn,
+				    uint64_t from_dir, const char *from_name, uint64_t to_dir,
+				    const char *to_name, unsigned flags, uint64_t *ret_replaced);
+
+/** Gives an inode one more name. flags: NOWAIT, HOLD. -EEXIST, -EPERM, -EMLINK. ret may be NULL. */
+STET_API_CHECKED int stet_ll_link(struct stet_volume *vol, struct stet_txn *txn, uint64_t ino,
+				  uint64_t dir, const char *name, unsigned flags,
+				  struct stet_stat *ret);
+
+/** As stet_readlinkat. flags: NOWAIT. */
+STET_API_CHECKED ssize_t stet_ll_readlink(struct stet_volume *vol, struct stet_txn *txn,
+					  uint64_t ino, unsigned flags, char *buf, size_t cap);
+
+struct stet_ll_entry {
+	struct stet_stat stat; /* without STET_LL_STAT only ino, and the type in mode */
+	char name[256];        /* NUL terminated */
+};
+
+/**
+ * Fills in up to cap entries of a directory, without "." and "..", in the order of the names, starting
+ * with the first one > after ("": from the start). Returns how many, 0 at the end. One call is atomic;
+ * for a listing that does not change from call to call, pass a read-only snapshot transaction.
+ * flags: NOWAIT, STAT, HOLD (with STAT: each one).
+ */
+STET_API_CHECKED int stet_ll_readdir(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
+				     const char *after, unsigned flags,
+				     struct stet_ll_entry *entries, size_t cap);
+
+/// Attributes ///
+
+/** flags: NOWAIT, HOLD. */
+STET_API_CHECKED int stet_ll_getattr(struct stet_volume *vol, struct stet_txn *txn, uint64_t ino,
+				     unsigned flags, struct stet_stat *ret);
+
+/** flags: NOWAIT. *ret (may be NULL): the attributes afterwards. */
+STET_API_CHECKED int stet_ll_setattr(struct stet_volume *vol, struct stet_txn *txn, uint64_t ino,
+				     const struct stet_setattr *attr, unsigned flags,
+				     struct stet_stat *ret);
+
+/* Extended attributes: as stet_getxattr and its sisters. flags: NOWAIT; set also STET_XATTR_. */
+STET_API_CHECKED ssize_t stet_ll_getxattr(struct stet_volume *vol, struct stet_txn *txn,
+					  uint64_t ino, const char *name, unsigned flags, void *buf,
+					  size_t cap);
+STET_API_CHECKED int stet_ll_setxattr(struct stet_volume *vol, struct stet_txn *txn, uint64_t ino,
+				      const char *name, const void *value, size_t len,
+				      unsigned flags);
+STET_API_CHECKED ssize_t stet_ll_listxattr(struct stet_volume *vol, struct stet_txn *txn,
+					   uint64_t ino, unsigned flags, char *buf, size_t cap);
+STET_API_CHECKED int stet_ll_removexattr(struct stet_volume *vol, struct stet_txn *txn,
+					 uint64_t ino, const char *name, unsigned flags);
+
+/// Data ///
+
+/** As stet_pread. flags: NOWAIT. */
+STET_API_CHECKED ssize_t stet_ll_read(struct stet_volume *vol, struct stet_txn *txn, uint64_t ino,
+				      uint64_t off, void *buf, size_t len, unsigned flags);
+
+/** As stet_pwrite. flags: NOWAIT. */
+STET_API_CHECKED ssize_t stet_ll_write(struct stet_volume *vol, struct stet_txn *txn, uint64_t ino,
+				       uint64_t off, const void *buf, size_t len, unsigned flags);
+
+/** As stet_append. flags: NOWAIT. */
+STET_API_CHECKED ssize_t stet_ll_append(struct stet_volume *vol, struct stet_txn *txn, uint64_t ino,
+					const void *buf, size_t len, unsigned flags);
+
+/** As stet_truncate. flags: NOWAIT. */
+STET_API_CHECKED int stet_ll_truncate(struct stet_volume *vol, struct stet_txn *txn, uint64_t ino,
+				      uint64_t size, unsigned flags);
+
+/**
+ * mode as fallocate(2): 0 grows the size to off + len when it is smaller; FALLOC_FL_KEEP_SIZE alone
+ * does nothing; PUNCH_HOLE | KEEP_SIZE makes a hole; ZERO_RANGE (and KEEP_SIZE) too, without KEEP_SIZE
+ * growing the size. No space is set aside: a log writes elsewhere anyway. flags: NOWAIT.
+ * -EOPNOTSUPP: any other mode; -EFBIG.
+ */
+STET_API_CHECKED int stet_ll_fallocate(struct stet_volume *vol, struct stet_txn *txn, uint64_t ino,
+				       int mode, uint64_t off, uint64_t len, unsigned flags);
+
+/** As stet_seek. flags: NOWAIT. */
+STET_API_CHECKED int stet_ll_seek(struct stet_volume *vol, struct stet_txn *txn, uint64_t ino,
+				  uint64_t off, int what, unsigned flags, uint64_t *ret_off);
+
+/** Called when a request is done: 0 or a negative errno value. */
+typedef void stet_ll_done_fn(void *arg, int result);
+
+/** As stet_fsync; waits in the calling thread. */
+STET_API_CHECKED int stet_ll_fsync(struct stet_volume *vol, struct stet_txn *txn);
+
+/**
+ * As stet_ll_fsync, but calls on_done when it is done. 0: accepted; otherwise on_done is not called.
+ */
+STET_API_CHECKED int stet_ll_fsync_async(struct stet_volume *vol, struct stet_txn *txn,
+					 stet_ll_done_fn *on_done, void *arg);
+
+/// Data locks of open files ///
+
+/* A server whose files can be written without its knowledge (mapped by the kernel) must not have to
+ * refuse data that it accepted at open. So it locks a file when it is opened for writing:
+ * a transaction's lock excludes all others and lasts until the transaction ends; plain ones do not
+ * exclude each other and last until released. STET_LL_APPEND: the lock of a file that is only
+ * appended to; it goes along with other such locks, of whomever.
+ *   -EBUSY     it is not free: at once with NOWAIT, else when the timeout has passed
+ *   -EDEADLK   transactions wait for each other
+ * Plain calls that change the data of a file (write, append, truncate, fallocate, setattr with SIZE)
+ * respect the locks of transactions even where no lock was taken.
+ */
+struct stet_ll_lock; /* a plain lock; of the caller until stet_ll_close_lock */
+
+/** The request is done. result 0: lock is the caller's (NULL for a transaction's). */
+typedef void stet_ll_lock_fn(void *arg, int result, struct stet_ll_lock *lock);
+
+/** A request that waits. */
+struct stet_ll_wait;
+
+/**
+ * Locks the data of a file. timeout_ms: how long to wait, 0: for ever. flags: NOWAIT, APPEND.
+ * on_done NULL: waits in the calling thread; *ret_lock is the lock (txn not NULL: NULL; ret_lock may
+ * then be NULL).
+ * Else 0: locked at once, *ret_lock as above, on_done will not be called; -EINPROGRESS: on_done will
+ * be called. *ret_wait (may be NULL) is then good for stet_ll_open_lock_cancel until on_done was called.
+ */
+STET_API_CHECKED int stet_ll_open_lock(struct stet_volume *vol, struct stet_txn *txn, uint64_t ino,
+				       unsigned flags, uint32_t timeout_ms,
+				       stet_ll_lock_fn *on_done, void *arg,
+				       struct stet_ll_lock **ret_lock,
+				       struct stet_ll_wait **ret_wait);
+
+/** Gives up waiting: on_done is called with -EINTR, unless it is on its way with another result. */
+void stet_ll_open_lock_cancel(struct stet_volume *vol, struct stet_ll_wait *wait);
+
+/** Releases a plain lock. NULL is accepted. */
+void stet_ll_close_lock(struct stet_volume *vol, struct stet_ll_lock *lock);
+
+/// Transactions ///
+
+/**
+ * As stet_commit, without waiting: from now on calls in the transaction give -EAGAIN; its changes are
+ * published by a thread of the library (with the watch called before and after), and on_done is called
+ * when they are durable. flags: STET_COMMIT_NOSYNC. 0: accepted; otherwise on_done is not called and
+ * nothing has happened. When on_done gets 0, the handle is gone; with an error it stays, and is given
+ * to stet_abort (also from within on_done).
+ */
+STET_API_CHECKED int stet_ll_commit(struct stet_txn *txn, unsigned flags, stet_ll_done_fn *on_done,
+				    void *arg);
+
+/// Being told of changes ///
+
+enum stet_ll_phase {
+	STET_LL_BEFORE, /* the changes are about to be published */
+	STET_LL_AFTER,  /* they were (result 0), or were not */
+	STET_LL_FAILED, /* the volume failed: what is cached may never have been; no lists */
+};
+
+/* Bits of stet_ll_touched_ino.what. */
+#define STET_LL_TOUCHED_ATTR 0x1u  /* attributes */
+#define STET_LL_TOUCHED_DATA 0x2u  /* bytes that existed before, or the size shrank */
+#define STET_LL_TOUCHED_GROWN 0x4u /* data was added behind the old end */
+#define STET_LL_TOUCHED_XATTR 0x8u
+#define STET_LL_TOUCHED_NAMES 0x10u /* a directory: its entries */
+#define STET_LL_TOUCHED_NEW 0x20u   /* did not exist before */
+#define STET_LL_TOUCHED_GONE 0x40u  /* has no name any more */
+
+struct stet_ll_touched_ino {
+	uint64_t ino;
+	unsigned what;
+};
+
+struct stet_ll_touched_name {
+	uint64_t dir;
+	uint64_t old_ino; /* what it named before; 0: it is added */
+	uint64_t new_ino; /* what it names now; 0: it is removed */
+	const char *name;
+};
+
+/** What a transaction changes; all of it valid during the call only. */
+struct stet_ll_touched {
+	uint64_t txn_id;
+	int result; /* AFTER: of publishing */
+	size_t ino_count, name_count;
+	const struct stet_ll_touched_ino *ino;   /* by rising number, each once */
+	const struct stet_ll_touched_name *name; /* by directory, then name */
+};
+
+typedef void stet_ll_watch_fn(void *arg, enum stet_ll_phase phase,
+			      const struct stet_ll_touched *touched);
+
+/**
+ * Has fn called around the publication of every transaction that changed something, whether by
+ * stet_commit (in its thread) or stet_ll_commit: BEFORE, then it is published, then AFTER, one
+ * transaction at a time; the answer to the committer waits for both. Plain operations are not
+ * told: they are the server's own. fn may wait for other calls into the library, but not for a
+ * commit. One watch per volume: -EBUSY when there is another. fn NULL ends it, and returns when no call
+ * of it is in progress (so not from within).
+ */
+STET_API_CHECKED int stet_ll_watch(struct stet_volume *vol, stet_ll_watch_fn *fn, void *arg);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,359 @@
+/* api_internal.h - what the files of this folder share.
+ *
+ * One mutex per volume guards everything below api/ and all of the handles' state. Operations run
+ * whole under one hold of it; what takes long (device I/O, callbacks) happens without.
+ *
+ * The public handle of a transaction and the object below have the same tag, struct stet_txn. In this
+ * folder the handle is called struct stet_tx, so that the compiler tells them apart; likewise struct
+ * stet_change, an edit of a tree below, is called struct stet_tx_change.
+ */
+#ifndef STET_API_INTERNAL_H
+#define STET_API_INTERNAL_H
+
+#define stet_txn stet_tx
+#define stet_change stet_tx_change
+#include "stetfs.h"
+#include "stetfs_lowlevel.h"
+#undef stet_txn
+#undef stet_change
+
+#include "api/volume.h"
+#include "base/assert.h"
+#include "base/hash.h"
+#include "base/list.h"
+#include "base/lock.h"
+#include "base/mem.h"
+#include "base/vec.h"
+#include "fs/fs.h"
+#include "txn/engine.h"
+#include "txn/lock.h"
+#include "txn/txn.h"
+
+#include <pthread.h>
+
+/** Rank of the volume's lock: below the devices' own. */
+#define STET_API_LOCK_RANK 100
+
+/** Longest atomic write, in bytes: what stet_fs_write takes at once. */
+#define STET_API_WRITE_MAX ((size_t)1 << 20)
+
+#define STET_API_PATH_MAX 4096 /* with the NUL */
+
+/// The volume ///
+
+struct stet_api_async;
+struct stet_cleaner;
+
+struct stet_volume {
+	/* --- set at open, then constant --- */
+	struct stet_mutex lock;
+	struct stet_device *device;
+	struct stet_engine *engine;
+	struct stet_fs *fs;
+	struct stet_clock *clock;
+	bool keep_device;
+	bool read_only;
+	bool has_worker;
+	uint32_t uid, gid; /* of new files made by path */
+
+	/* --- under lock --- */
+	uint64_t
+		handles; /* transactions, files, listings, locks: close refuses while there are any */
+	struct stet_list txs;           /* of stet_tx.link, oldest first */
+	struct stet_list flush_waiters; /* of stet_api_waiter.link: wait for durability */
+
+	pthread_t worker;
+	struct stet_cond worker_cond;
+	int64_t worker_wakes_ns; /* while it sleeps: monotonic deadline; INT64_MIN: it is awake */
+	bool worker_kick;        /* run now, whatever the deadline */
+	bool stopping;           /* threads end */
+	struct stet_ticket reclaim_ticket, clean_ticket; /* what the worker waits for */
+	bool reclaim_waits, clean_waits;
+	struct stet_cleaner *cleaner;
+
+	struct stet_api_async *async; /* made when first used */
+
+	/* The watch. publishing: a transaction is between BEFORE and AFTER. */
+	stet_ll_watch_fn *watch;
+	void *watch_arg;
+	bool publishing;
+	bool told_failed;
+	struct stet_cond publish_cond;
+
+	struct stet_locks *open_locks; /* see open_lock.c */
+	uint64_t open_lock_age;        /* 0: no open lock was ever asked for */
+	struct stet_list open_waits;   /* of stet_ll_wait.link */
+};
+
+/** Takes and gives back the volume's lock. */
+static inline void stet_api_lock_(struct stet_volume *vol) STET_ACQUIRE(vol->lock);
+static inline void stet_api_lock_(struct stet_volume *vol)
+{
+	stet_mutex_lock(&vol->lock);
+}
+
+static inline void stet_api_unlock_(struct stet_volume *vol) STET_RELEASE(vol->lock);
+static inline void stet_api_unlock_(struct stet_volume *vol)
+{
+	stet_mutex_unlock(&vol->lock);
+}
+
+/* Checks, for the compiler and at run time, that the lock is held. Functions that are reached through
+ * other objects than the volume, and static ones, say so with this. */
+static inline void stet_api_assert_locked_(const struct stet_volume *vol)
+	STET_ASSERTS_HELD(vol->lock);
+static inline void stet_api_assert_locked_(const struct stet_volume *vol)
+{
+	stet_assert_held(&vol->lock);
+}
+
+/* -EINVAL for flag bits that are not known. */
+STET_CHECKED static inline int stet_api_check_flags_(unsigned flags, unsigned known)
+{
+	return flags & ~known ? STET_FAIL(-EINVAL, "unknown flags 0x%x", flags & ~known) : 0;
+}
+
+/* The real clock (clock.c). */
+struct stet_clock *stet_api_real_clock_(void);
+
+/// Waiting (wait.c) ///
+
+struct stet_api_waiter {
+	struct stet_ticket ticket;
+	struct stet_cond cond;
+	struct stet_list link; /* volume.flush_waiters, or stet_tx.waiters */
+	bool poked;            /* look again although the ticket has not fired */
+	bool cancelled;        /* give up: the transaction was ended */
+};
+
+void stet_api_waiter_init_(struct stet_api_waiter *w);
+/* The ticket must have fired or be cancelled (which this does). */
+void stet_api_waiter_release_(struct stet_api_waiter *w);
+/* A fresh ticket for the next try. */
+void stet_api_waiter_rearm_(struct stet_api_waiter *w);
+/* Waits until the ticket has fired. 0: try again; the ticket's error; -EAGAIN: cancelled. */
+STET_CHECKED int stet_api_wait_(struct stet_volume *vol, struct stet_api_waiter *w)
+	STET_REQUIRES(vol->lock);
+/* Performs a job without the lock and finishes it; wakes who may want to start the next. */
+void stet_api_run_job_(struct stet_volume *vol, struct stet_job *job) STET_REQUIRES(vol->lock);
+/* Returns when everything up to serial is durable, flushing itself if nobody else does. */
+STET_CHECKED int stet_api_make_durable_(struct stet_volume *vol, uint64_t serial)
+	STET_REQUIRES(vol->lock);
+/* One attempt to lead a flush: true when a job was run. */
+bool stet_api_lead_flush_(struct stet_volume *vol) STET_REQUIRES(vol->lock);
+/* Returns when a checkpoint holds everything up to now. */
+STET_CHECKED int stet_api_checkpoint_(struct stet_volume *vol) STET_REQUIRES(vol->lock);
+
+/// The background thread (worker.c) ///
+
+STET_CHECKED int stet_api_worker_start_(struct stet_volume *vol);
+void stet_api_worker_stop_(struct stet_volume *vol);
+/* Wakes the worker if there is work for it, or (force) anyway. */
+void stet_api_worker_kick_(struct stet_volume *vol, bool force) STET_REQUIRES(vol->lock);
+
+/* One step of the engine's background work. 1: something was done; 0: nothing to do; < 0. */
+STET_CHECKED int stet_api_step_engine_(struct stet_volume *vol) STET_REQUIRES(vol->lock);
+
+/// Cleaning (clean.c) ///
+
+STET_CHECKED int stet_api_clean_open_(struct stet_volume *vol) STET_REQUIRES(vol->lock);
+void stet_api_clean_close_(struct stet_volume *vol);
+bool stet_api_clean_wanted_(const struct stet_volume *vol);
+/* As stet_clean_step. */
+STET_CHECKED int stet_api_clean_step_(struct stet_volume *vol, struct stet_ticket *ticket);
+
+/// Transactions (transaction.c) ///
+
+enum stet_api_tx_state {
+	STET_API_TX_OPEN,
+	STET_API_TX_COMMITTING, /* calls give -EAGAIN */
+	STET_API_TX_FAILED,     /* commit failed: only abort is left */
+	STET_API_TX_ENDED,      /* the public handle is gone; kept for files that name it */
+};
+
+/* What a transaction did to the data of one inode (for the watch). */
+struct stet_api_dirty {
+	struct stet_hash_node node; /* key: inode number */
+	uint64_t from;              /* lowest offset that was changed; UINT64_MAX: appends only */
+};
+
+struct stet_tx {
+	/* --- set at begin, then constant --- */
+	struct stet_volume *vol;
+	uint64_t id;
+	unsigned flags; /* STET_BEGIN_ */
+	bool internal;  /* nobody's handle: of a listing or a long read */
+
+	/* --- under the volume's lock --- */
+	struct stet_txn *txn; /* NULL once ended */
+	enum stet_api_tx_state state;
+	uint32_t refs;            /* the handle, files and listings in it, calls in progress */
+	struct stet_list link;    /* volume.txs */
+	struct stet_list waiters; /* of stet_api_waiter.link: calls in it that wait */
+	bool spilling;            /* a call performs a job of txn */
+	struct stet_cond turn;    /* spilling has ended */
+	struct stet_hash dirty;   /* of stet_api_dirty; kept while there is a watch */
+	struct stet_lock_owner open_owner; /* data locks of opens; see open_lock.c */
+};
+
+STET_CHECKED int stet_api_begin_(struct stet_volume *vol, unsigned flags, bool internal,
+				 struct stet_tx **ret) STET_REQUIRES(vol->lock);
+/* Ends the transaction below and everything it holds; files may still refer to tx. */
+void stet_api_end_(struct stet_tx *tx);
+/* The committed state as of now, as a read-only transaction of our own. Without the lock. */
+STET_CHECKED int stet_api_view_begin_(struct stet_volume *vol, struct stet_tx **ret);
+void stet_api_view_end_(struct stet_tx *view);
+struct stet_tx *stet_api_tx_get_(struct stet_tx *tx);
+void stet_api_tx_put_(struct stet_tx *tx); /* NULL ok */
+/* 0, -ESTALE, -EAGAIN. */
+STET_CHECKED int stet_api_tx_usable_(const struct stet_tx *tx);
+/* Publishes (with the watch) and releases; -> COMMITTING must have been set. *ret_serial: what must
+ * be durable before the commit is answered. */
+STET_CHECKED int stet_api_publish_(struct stet_tx *tx, uint64_t *ret_serial);
+/* Calls the watch, which there is, without the lock. */
+void stet_api_tell_(struct stet_volume *vol, enum stet_ll_phase phase,
+		    const struct stet_ll_touched *touched) STET_REQUIRES(vol->lock);
+/* Remembers a change of data from `from` on, for the watch. */
+STET_CHECKED int stet_api_note_dirty_(struct stet_tx *tx, uint64_t ino, uint64_t from);
+
+/// Running operations (run.c) ///
+
+/* An operation: locks, reserves, reads, changes, through fs/. May be called again from the start after
+ * STET_WAIT. */
+struct stet_api_op {
+	struct stet_fs_ctx ctx;
+	struct stet_volume *vol;
+	struct stet_tx *tx;
+	uint64_t held; /* inode held on behalf of the caller; let go if the operation fails */
+};
+typedef int stet_api_op_fn(struct stet_api_op *op, void *arg);
+
+#define STET_API_READ 0x10000u /* changes nothing */
+
+/* In an operation, last: holds the inode for the caller. */
+STET_CHECKED int stet_api_hold_(struct stet_api_op *op, uint64_t ino);
+
+/* Runs fn in tx, or as a plain operation; then (may be NULL) `after`, which sees what fn did, under the
+ * same hold of the lock. flags: STET_LL_NOWAIT, STET_API_READ. */
+STET_CHECKED int stet_api_run_(struct stet_volume *vol, struct stet_tx *tx, unsigned flags,
+			       stet_api_op_fn *fn, stet_api_op_fn *after, void *arg);
+
+/// Paths (path.c) ///
+
+struct stet_api_place {
+	uint64_t dir;     /* that holds the name */
+	uint64_t ino;     /* 0: there is no such name */
+	uint8_t type;     /* DT_; DT_UNKNOWN: of the empty path */
+	bool must_be_dir; /* the path ends in a slash */
+	size_t name_len;  /* 0: the path ends in ".", "..", "/" or is empty */
+	char name[STET_NAME_MAX + 1];
+};
+
+#define STET_API_MAX_LINKS 40
+
+/* Resolves up to the last component, which need not exist; follow: a link there is followed. */
+STET_CHECKED int stet_api_resolve_(struct stet_api_op *op, uint64_t dir, const char *path,
+				   bool follow, struct stet_api_place *ret);
+/* As resolve, but it must exist (and be a directory if the path says so). */
+STET_CHECKED int stet_api_find_(struct stet_api_op *op, uint64_t dir, const char *path, bool follow,
+				struct stet_api_place *ret);
+/* -EINVAL or -ENAMETOOLONG unless it is one component; -EPERM for the reserved one. */
+STET_CHECKED int stet_api_check_name_(const char *name);
+STET_CHECKED int stet_api_check_new_(uint64_t dir, const char *name);
+static inline struct stet_fs_name stet_api_name_(const char *s, size_t len)
+{
+	return (struct stet_fs_name){ .bytes = s, .len = len };
+}
+
+/// Names, by inode number (names.c): in an operation ///
+
+/* The identity and permissions of a new inode made by path. */
+struct stet_fs_new stet_api_new_(const struct stet_volume *vol, uint32_t mode);
+STET_CHECKED int stet_api_make_(struct stet_api_op *op, uint64_t dir, const char *name,
+				const struct stet_fs_new *what, uint64_t *ret_ino);
+/* Copies the target with its NUL. -ERANGE. */
+STET_CHECKED int stet_api_readlink_(struct stet_api_op *op, uint64_t ino, char *buf, size_t cap,
+				    size_t *ret_len);
+
+/// Data (data.c), attributes (attr.c), by inode number ///
+
+STET_CHECKED ssize_t stet_api_read_(struct stet_volume *vol, struct stet_tx *tx, uint64_t ino,
+				    uint64_t off, void *buf, size_t len, unsigned flags);
+STET_CHECKED ssize_t stet_api_write_(struct stet_volume *vol, struct stet_tx *tx, uint64_t ino,
+				     uint64_t off, const void *buf, size_t len, unsigned flags);
+STET_CHECKED ssize_t stet_api_append_(struct stet_volume *vol, struct stet_tx *tx, uint64_t ino,
+				      const void *buf, size_t len, unsigned flags);
+STET_CHECKED int stet_api_truncate_(struct stet_volume *vol, struct stet_tx *tx, uint64_t ino,
+				    uint64_t size, unsigned flags);
+STET_CHECKED int stet_api_punch_(struct stet_volume *vol, struct stet_tx *tx, uint64_t ino,
+				 uint64_t off, uint64_t len, unsigned flags);
+STET_CHECKED int stet_api_seek_(struct stet_volume *vol, struct stet_tx *tx, uint64_t ino,
+				uint64_t off, int what, unsigned flags, uint64_t *ret_off);
+STET_CHECKED int stet_api_sync_(struct stet_volume *vol);
+
+/* In an operation: fills in the public form. */
+STET_CHECKED int stet_api_stat_(struct stet_api_op *op, uint64_t ino, struct stet_stat *ret);
+/* In an operation: applies the public form. */
+STET_CHECKED int stet_api_setattr_(struct stet_api_op *op, uint64_t ino,
+				   const struct stet_setattr *attr);
+
+/// Listing (list.c) ///
+
+/* In an operation: entries from the first name > after on. Returns how many. */
+STET_CHECKED int stet_api_entries_(struct stet_api_op *op, uint64_t dir, const char *after,
+				   struct stet_dir_entry *entries, size_t cap);
+
+/// What a transaction touches (touched.c) ///
+
+/* Bits of stet_ll_touched_ino.what for our own use; see changes.c. */
+#define STET_API_TOUCHED_OWNER 0x1000u /* mode, owner, access time */
+#define STET_API_TOUCHED_MTIME 0x2000u
+#define STET_API_TOUCHED_OURS (STET_API_TOUCHED_OWNER | STET_API_TOUCHED_MTIME)
+
+struct stet_api_types {
+	uint8_t old_type, new_type; /* DT_ */
+};
+
+struct stet_api_touched {
+	STET_VEC(struct stet_ll_touched_ino) inos;
+	STET_VEC(struct stet_ll_touched_name) names; /* name: owned by this */
+	STET_VEC(struct stet_api_types) types;       /* of names, one by one */
+	uint64_t old_size;                           /* of the inode being collected */
+};
+
+/* All that the transaction has changed, by rising keys. */
+STET_CHECKED int stet_api_touched_collect_(struct stet_tx *tx, struct stet_api_touched *ret);
+void stet_api_touched_release_(struct stet_api_touched *touched);
+
+/// Open locks (open_lock.c) ///
+
+/* In an operation, first: a change of data that transactions' opens must not have locked. append: goes
+ * along with theirs for appending. */
+STET_CHECKED int stet_api_data_gate_(struct stet_api_op *op, uint64_t ino, bool append);
+
+/* Ends all waits in tx, which has ended: -EAGAIN. */
+void stet_api_open_waits_end_(struct stet_tx *tx);
+
+/// Asynchronous completion (async.c) ///
+
+/* A request that is completed by a thread of the library. */
+struct stet_api_request {
+	struct stet_list link;
+	void (*complete)(struct stet_api_request *req, int result); /* without the lock; frees it */
+	int result;
+};
+
+/* Starts the threads if they are not running. */
+STET_CHECKED int stet_api_async_start_(struct stet_volume *vol) STET_REQUIRES(vol->lock);
+void stet_api_async_stop_(struct stet_volume *vol); /* waits for all requests */
+/* From now on stet_close waits for this request. */
+void stet_api_async_accept_(struct stet_volume *vol) STET_REQUIRES(vol->lock);
+/* Has complete called by the completing thread. */
+void stet_api_async_complete_(struct stet_volume *vol, struct stet_api_request *req, int result)
+	STET_REQUIRES(vol->lock);
+/* Wakes the completing thread: a flush has ended, or a time-out was set. */
+void stet_api_async_poke_(struct stet_volume *vol) STET_REQUIRES(vol->lock);
+/* Ends open locks whose time is over; when the next one is (INT64_MAX: none). */
+int64_t stet_api_open_waits_expire_(struct stet_volume *vol) STET_REQUIRES(vol->lock);
+
+#endif

@@ -1,0 +1,242 @@
+/* lowlevel.c - the rest of the calls by inode number: holds, data, listing, fsync, the watch. */
+#include "api/api_internal.h"
+
+#include <dirent.h>
+#include <linux/falloc.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* --- holds --- */
+
+int stet_ll_hold(struct stet_volume *vol, uint64_t ino)
+{
+	int rc;
+
+	stet_api_lock_(vol);
+	rc = stet_fs_hold(vol->fs, ino);
+	stet_api_unlock_(vol);
+	return rc;
+}
+
+void stet_ll_unhold(struct stet_volume *vol, uint64_t ino, uint64_t count)
+{
+	stet_api_lock_(vol);
+	for (uint64_t i = 0; i < count; i++)
+		stet_fs_unhold(vol->fs, ino);
+	stet_api_worker_kick_(vol, false);
+	stet_api_unlock_(vol);
+}
+
+/* --- data --- */
+
+ssize_t stet_ll_read(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino, uint64_t off,
+		     void *buf, size_t len, unsigned flags)
+{
+	int rc = stet_api_check_flags_(flags, STET_LL_NOWAIT);
+
+	return rc ? rc : stet_api_read_(vol, txn, ino, off, buf, len, flags);
+}
+
+ssize_t stet_ll_write(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino, uint64_t off,
+		      const void *buf, size_t len, unsigned flags)
+{
+	int rc = stet_api_check_flags_(flags, STET_LL_NOWAIT);
+
+	return rc ? rc : stet_api_write_(vol, txn, ino, off, buf, len, flags);
+}
+
+ssize_t stet_ll_append(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino, const void *buf,
+		       size_t len, unsigned flags)
+{
+	int rc = stet_api_check_flags_(flags, STET_LL_NOWAIT);
+
+	return rc ? rc : stet_api_append_(vol, txn, ino, buf, len, flags);
+}
+
+int stet_ll_truncate(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino, uint64_t size,
+		     unsigned flags)
+{
+	int rc = stet_api_check_flags_(flags, STET_LL_NOWAIT);
+
+	return rc ? rc : stet_api_truncate_(vol, txn, ino, size, flags);
+}
+
+int stet_ll_seek(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino, uint64_t off, int what,
+		 unsigned flags, uint64_t *ret_off)
+{
+	int rc = stet_api_check_flags_(flags, STET_LL_NOWAIT);
+
+	return rc ? rc : stet_api_seek_(vol, txn, ino, off, what, flags, ret_off);
+}
+
+struct growing {
+	uint64_t ino, size, punch_off, punch_len;
+};
+
+/* Grows the file over the range and zeroes what it had there. Starting anew after a wait finds the file
+ * grown already and goes on with the rest. */
+static int grow_and_zero(struct stet_api_op *op, void *arg)
+{
+	const struct growing *g = arg;
+	struct stet_fs_attr attr;
+	bool grows;
+	int rc = stet_api_data_gate_(op, g->ino, false);
+
+	if (!rc)
+		rc = stet_fs_getattr(&op->ctx, g->ino, &attr);
+	if (!rc && !S_ISREG(attr.mode))
+		rc = S_ISDIR(attr.mode) ? -EISDIR : -EINVAL;
+	if (!rc)
+		rc = stet_api_note_dirty_(op->tx, g->ino, g->punch_len ? g->punch_off : attr.size);
+	if (rc)
+		return rc;
+	grows = g->size > attr.size;
+	if (grows)
+		rc = stet_fs_truncate(&op->ctx, g->ino, g->size);
+	if (!rc && g->punch_len) {
+		rc = stet_fs_punch(&op->ctx, g->ino, g->punch_off, g->punch_len);
+		if (rc && rc != STET_WAIT && grows)
+			stet_txn_doom(op->ctx.txn, rc); /* half of it is done */
+	}
+	return rc;
+}
+
+int stet_ll_fallocate(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino, int mode,
+		      uint64_t off, uint64_t len, unsigned flags)
+{
+	struct growing g = { .ino = ino };
+	int rc = stet_api_check_flags_(flags, STET_LL_NOWAIT);
+
+	if (!rc && len == 0)
+		rc = STET_FAIL(-EINVAL, "fallocate: nothing");
+	if (!rc && (off > INT64_MAX || len > INT64_MAX - off))
+		rc = STET_FAIL(-EFBIG, "beyond the largest file size");
+	if (rc)
+		return rc;
+	switch (mode) {
+	case 0:
+		g.size = off + len;
+		break;
+	case FALLOC_FL_KEEP_SIZE:
+		return 0;
+	case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE:
+	case FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE:
+		return stet_api_punch_(vol, txn, ino, off, len, flags);
+	case FALLOC_FL_ZERO_RANGE:
+		g.size = off + len;
+		g.punch_off = off;
+		g.punch_len = len;
+		break;
+	default:
+		return STET_FAIL(-EOPNOTSUPP, "fallocate: mode 0x%x", (unsigned)mode);
+	}
+	return stet_api_run_(vol, txn, flags, grow_and_zero, NULL, &g);
+}
+
+/* --- durability --- */
+
+int stet_ll_fsync(struct stet_volume *vol, struct stet_tx *txn)
+{
+	int rc;
+
+	if (!txn)
+		return stet_api_sync_(vol);
+	stet_api_lock_(vol);
+	rc = stet_api_tx_usable_(txn);
+	stet_api_unlock_(vol);
+	return rc;
+}
+
+/* --- listing --- */
+
+struct listing {
+	uint64_t dir;
+	const char *after;
+	unsigned flags;
+	struct stet_ll_entry *entries;
+	size_t cap, count;
+};
+
+static void let_go(struct stet_api_op *op, const struct listing *l, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		stet_fs_unhold(op->vol->fs, l->entries[i].stat.ino);
+}
+
+static int add_stats(struct stet_api_op *op, struct listing *l)
+{
+	for (size_t i = 0; i < l->count; i++) {
+		struct stet_stat *stat = &l->entries[i].stat;
+		int rc = stet_api_stat_(op, stat->ino, stat);
+
+		if (!rc && (l->flags & STET_LL_HOLD))
+			rc = stet_fs_hold(op->vol->fs, stat->ino);
+		if (rc) {
+			if (l->flags & STET_LL_HOLD)
+				let_go(op, l, i);
+			return rc;
+		}
+	}
+	return 0;
+}
+
+static int read_dir(struct stet_api_op *op, void *arg)
+{
+	struct listing *l = arg;
+	struct stet_fs_dir *it;
+	struct stet_fs_entry found;
+	int rc = stet_fs_dir_open(&op->ctx, l->dir, stet_api_name_(l->after, strlen(l->after)),
+				  &it);
+
+	if (rc)
+		return rc;
+	l->count = 0;
+	while (l->count < l->cap && (rc = stet_fs_dir_next(it, &found)) == 1) {
+		struct stet_ll_entry *entry = &l->entries[l->count++];
+
+		entry->stat = (struct stet_stat){ .ino = found.ino,
+						  .mode = (uint32_t)DTTOIF(found.type) };
+		memcpy(entry->name, found.name, found.name_len);
+		entry->name[found.name_len] = 0;
+	}
+	stet_fs_dir_close(it);
+	if (rc < 0)
+		return rc;
+	return l->flags & STET_LL_STAT ? add_stats(op, l) : 0;
+}
+
+int stet_ll_readdir(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, const char *after,
+		    unsigned flags, struct stet_ll_entry *entries, size_t cap)
+{
+	struct listing l = { .dir = dir,
+			     .after = after,
+			     .flags = flags,
+			     .entries = entries,
+			     .cap = cap < INT32_MAX ? cap : INT32_MAX };
+	int rc = stet_api_check_flags_(flags, STET_LL_NOWAIT | STET_LL_STAT | STET_LL_HOLD);
+
+	if (!rc && (flags & STET_LL_HOLD) && !(flags & STET_LL_STAT))
+		rc = STET_FAIL(-EINVAL, "readdir: HOLD without STAT");
+	if (!rc)
+		rc = stet_api_run_(vol, txn, flags | STET_API_READ, read_dir, NULL, &l);
+	return rc ? rc : (int)l.count;
+}
+
+/* --- the watch --- */
+
+int stet_ll_watch(struct stet_volume *vol, stet_ll_watch_fn *fn, void *arg)
+{
+	int rc = 0;
+
+	stet_api_lock_(vol);
+	if (fn && vol->watch) {
+		rc = STET_FAIL(-EBUSY, "there is a watch already");
+	} else {
+		while (vol->publishing)
+			stet_cond_wait(&vol->publish_cond, &vol->lock);
+		vol->watch = fn;
+		vol->watch_arg = arg;
+	}
+	stet_api_unlock_(vol);
+	return rc;
+}

@@ -1,0 +1,171 @@
+/* run.c - runs one operation: plain or in a transaction, waiting and starting anew where it must.
+ *
+ * R1. A plain operation is made and ordered under one hold of the lock, so it is atomic and never leaves
+ *     anything staged. When it must wait its transaction is ended first: nothing was changed.
+ * R2. In a transaction an operation that waits starts anew when its ticket fires; other threads may use
+ *     the transaction meanwhile. If the transaction is ended meanwhile, the wait ends with -EAGAIN.
+ * R3. After an operation the transaction may have to place data early (spill): other operations in it
+ *     wait for that, because the job works on its write-set.
+ */
+#include "api/api_internal.h"
+
+static void let_go(struct stet_api_op *op)
+{
+	if (op->held)
+		stet_fs_unhold(op->vol->fs, op->held);
+	op->held = 0;
+}
+
+int stet_api_hold_(struct stet_api_op *op, uint64_t ino)
+{
+	int rc = stet_fs_hold(op->vol->fs, ino);
+
+	if (!rc)
+		op->held = ino;
+	else if (op->tx)
+		stet_txn_doom(op->ctx.txn, rc); /* what came before cannot be taken back */
+	return rc;
+}
+
+static int look_afterwards(struct stet_api_op *op, stet_api_op_fn *after, void *arg)
+{
+	int rc = stet_txn_begin(op->vol->engine, STET_LEVEL_PLAIN, true, &op->ctx.txn);
+
+	if (rc)
+		return rc;
+	rc = after(op, arg);
+	stet_txn_end(op->ctx.txn);
+	return rc;
+}
+
+static int try_plain(struct stet_api_op *op, bool read_only, stet_api_op_fn *fn, void *arg)
+{
+	uint64_t serial;
+	int rc = stet_txn_begin(op->vol->engine, STET_LEVEL_PLAIN, read_only, &op->ctx.txn);
+
+	if (rc)
+		return rc;
+	rc = fn(op, arg);
+	if (!rc && !read_only)
+		rc = stet_txn_order(op->ctx.txn, op->ctx.ticket, &serial);
+	stet_txn_end(op->ctx.txn);
+	return rc;
+}
+
+static int run_plain(struct stet_api_op *op, struct stet_api_waiter *w, unsigned flags,
+		     stet_api_op_fn *fn, stet_api_op_fn *after, void *arg)
+{
+	int rc;
+
+	stet_api_assert_locked_(op->vol);
+	while ((rc = try_plain(op, flags & STET_API_READ, fn, arg)) == STET_WAIT) {
+		let_go(op);
+		rc = stet_api_wait_(op->vol, w);
+		if (rc)
+			return rc;
+		stet_api_waiter_rearm_(w);
+	}
+	if (!rc && after)
+		rc = look_afterwards(op, after, arg);
+	if (rc)
+		let_go(op);
+	return rc;
+}
+
+static int wait_in_tx(struct stet_tx *tx, struct stet_api_waiter *w)
+{
+	int rc;
+
+	stet_api_assert_locked_(tx->vol);
+	stet_list_add_tail(&tx->waiters, &w->link);
+	rc = stet_api_wait_(tx->vol, w);
+	stet_list_del(&w->link);
+	if (!rc)
+		rc = stet_api_tx_usable_(tx);
+	stet_api_waiter_rearm_(w);
+	return rc;
+}
+
+static int wait_for_turn(struct stet_tx *tx)
+{
+	stet_api_assert_locked_(tx->vol);
+	while (tx->spilling)
+		stet_cond_wait(&tx->turn, &tx->vol->lock);
+	return stet_api_tx_usable_(tx);
+}
+
+/* R3 */
+static int spill(struct stet_tx *tx)
+{
+	struct stet_job *job = NULL;
+	int rc;
+
+	stet_api_assert_locked_(tx->vol);
+	if (tx->spilling || stet_api_tx_usable_(tx) || stet_txn_doomed(tx->txn))
+		return 0;
+	tx->spilling = true;
+	while ((rc = stet_txn_spill(tx->txn, &job)) == 1)
+		stet_api_run_job_(tx->vol, job);
+	tx->spilling = false;
+	stet_cond_broadcast(&tx->turn);
+	if (rc)
+		stet_txn_doom(tx->txn, rc);
+	return rc;
+}
+
+static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned flags,
+		     stet_api_op_fn *fn, stet_api_op_fn *after, void *arg)
+{
+	struct stet_tx *tx = op->tx;
+	int rc;
+
+	do {
+		rc = wait_for_turn(tx);
+		if (rc)
+			return rc;
+		op->ctx.txn = tx->txn;
+		rc = fn(op, arg);
+		if (rc == STET_WAIT) {
+			let_go(op);
+			rc = wait_in_tx(tx, w);
+			if (!rc)
+				rc = STET_WAIT;
+		}
+	} while (rc == STET_WAIT);
+	if (!rc && after)
+		rc = after(op, arg);
+	if (rc)
+		let_go(op);
+	if (!rc && !(flags & STET_API_READ))
+		rc = spill(tx);
+	return rc;
+}
+
+int stet_api_run_(struct stet_volume *vol, struct stet_tx *tx, unsigned flags, stet_api_op_fn *fn,
+		  stet_api_op_fn *after, void *arg)
+{
+	struct stet_api_waiter w;
+	struct stet_api_op op = {
+		.ctx = { .fs = vol->fs, .ticket = &w.ticket, .wait = !(flags & STET_LL_NOWAIT) },
+		.vol = vol,
+		.tx = tx,
+	};
+	int rc;
+
+	stet_error_clear();
+	if (tx && tx->vol != vol)
+		return STET_FAIL(-EINVAL, "the transaction is of another volume");
+	stet_api_lock_(vol);
+	stet_api_waiter_init_(&w);
+	if (tx) {
+		stet_api_tx_get_(tx);
+		rc = run_in_tx(&op, &w, flags, fn, after, arg);
+		stet_api_tx_put_(tx);
+	} else {
+		rc = run_plain(&op, &w, flags, fn, after, arg);
+	}
+	stet_api_waiter_release_(&w);
+	stet_api_worker_kick_(vol, false);
+	stet_api_unlock_(vol);
+	return rc;
+}

@@ -1,0 +1,398 @@
+/* transaction.c - the handles of transactions: begin, commit, abort.
+ *
+ * T1. States: OPEN -> COMMITTING -> ENDED, or -> FAILED -> ENDED; OPEN -> ENDED by abort. Only in OPEN
+ *     do calls in it run; txn is NULL exactly in ENDED and in FAILED after it was ordered.
+ * T2. The object lives while somebody refers to it: the handle, files and listings opened in it, calls in
+ *     progress. So calls that wait may find it ended, but never gone.
+ * T3. Between BEFORE and AFTER of the watch no other watched transaction is published.
+ * T4. Nobody performs a job of the transaction when it is ended (spilling is waited for).
+ */
+#include "api/api_internal.h"
+
+#include "base/text.h"
+
+#include <string.h>
+
+#define BEGIN_LEVELS (STET_BEGIN_SNAPSHOT | STET_BEGIN_SERIALIZABLE | STET_BEGIN_LOCKING)
+
+/* --- life --- */
+
+struct stet_tx *stet_api_tx_get_(struct stet_tx *tx)
+{
+	if (tx)
+		tx->refs++;
+	return tx;
+}
+
+static void forget_dirty(struct stet_tx *tx)
+{
+	struct stet_hash_node *node;
+
+	while ((node = stet_hash_first(&tx->dirty))) {
+		stet_hash_remove(&tx->dirty, node);
+		stet_free(stet_container_of(node, struct stet_api_dirty, node));
+	}
+	stet_hash_release(&tx->dirty);
+}
+
+void stet_api_tx_put_(struct stet_tx *tx)
+{
+	if (!tx || --tx->refs > 0)
+		return;
+	STET_ASSERT(!tx->txn); /* T1 */
+	stet_cond_destroy(&tx->turn);
+	forget_dirty(tx);
+	stet_free(tx);
+}
+
+int stet_api_tx_usable_(const struct stet_tx *tx)
+{
+	switch (tx->state) {
+	case STET_API_TX_OPEN:
+		return 0;
+	case STET_API_TX_ENDED:
+		return STET_FAIL(-ESTALE, "the transaction has ended");
+	case STET_API_TX_COMMITTING:
+	case STET_API_TX_FAILED:
+		break;
+	}
+	return STET_FAIL(-EAGAIN, "the transaction is being committed");
+}
+
+/* 0 or -EINVAL; *ret_flags with the level filled in. */
+static int choose_level(unsigned flags, unsigned *ret_flags, enum stet_level *ret_level)
+{
+	unsigned level = flags & BEGIN_LEVELS;
+
+	int rc = stet_api_check_flags_(flags, BEGIN_LEVELS | STET_BEGIN_READ_ONLY);
+
+	if (rc)
+		return rc;
+	if (level == 0)
+		level = flags & STET_BEGIN_READ_ONLY ? STET_BEGIN_SNAPSHOT
+						     : STET_BEGIN_SERIALIZABLE;
+	if (level == STET_BEGIN_SNAPSHOT)
+		*ret_level = STET_LEVEL_SNAPSHOT;
+	else if (level == STET_BEGIN_SERIALIZABLE)
+		*ret_level = STET_LEVEL_SERIALIZABLE;
+	else if (level == STET_BEGIN_LOCKING)
+		*ret_level = STET_LEVEL_LOCKING;
+	else
+		return STET_FAIL(-EINVAL, "more than one level");
+	*ret_flags = level | (flags & STET_BEGIN_READ_ONLY);
+	return 0;
+}
+
+int stet_api_begin_(struct stet_volume *vol, unsigned flags, bool internal, struct stet_tx **ret)
+{
+	enum stet_level level;
+	struct stet_tx *tx;
+	int rc = choose_level(flags, &flags, &level);
+
+	if (rc)
+		return rc;
+	tx = stet_calloc(1, sizeof(*tx));
+	if (!tx)
+		return STET_FAIL(-ENOMEM, "no memory for a transaction");
+	rc = stet_txn_begin(vol->engine, level, flags & STET_BEGIN_READ_ONLY, &tx->txn);
+	if (rc) {
+		stet_free(tx);
+		return rc;
+	}
+	tx->vol = vol;
+	tx->id = stet_txn_id(tx->txn);
+	tx->flags = flags;
+	tx->internal = internal;
+	tx->refs = 1;
+	stet_list_add_tail(&vol->txs, &tx->link);
+	stet_list_init(&tx->waiters);
+	stet_cond_init(&tx->turn);
+	stet_hash_init(&tx->dirty, 4);
+	stet_lock_owner_init(&tx->open_owner, vol->open_locks, tx->id);
+	vol->handles += !internal;
+	*ret = tx;
+	return 0;
+}
+
+/* Ends what lies below; waiting calls are let go. */
+static void end_below(struct stet_tx *tx)
+{
+	struct stet_list *pos;
+
+	stet_api_assert_locked_(tx->vol);
+	while (tx->spilling) /* T4 */
+		stet_cond_wait(&tx->turn, &tx->vol->lock);
+	stet_api_open_waits_end_(tx);
+	stet_lock_release_all(&tx->open_owner);
+	stet_txn_end(tx->txn);
+	tx->txn = NULL;
+	STET_LIST_FOREACH(pos, &tx->waiters) {
+		struct stet_api_waiter *w = stet_container_of(pos, struct stet_api_waiter, link);
+
+		stet_ticket_cancel(&w->ticket);
+		w->cancelled = true;
+		stet_cond_signal(&w->cond);
+	}
+}
+
+void stet_api_end_(struct stet_tx *tx)
+{
+	tx->state = STET_API_TX_ENDED;
+	if (tx->txn)
+		end_below(tx);
+	stet_list_del(&tx->link);
+	tx->vol->handles -= !tx->internal;
+	stet_api_tx_put_(tx);
+}
+
+int stet_api_view_begin_(struct stet_volume *vol, struct stet_tx **ret)
+{
+	int rc;
+
+	stet_api_lock_(vol);
+	rc = stet_api_begin_(vol, STET_BEGIN_READ_ONLY, true, ret);
+	stet_api_unlock_(vol);
+	return rc;
+}
+
+void stet_api_view_end_(struct stet_tx *view)
+{
+	struct stet_volume *vol = view->vol;
+
+	stet_api_lock_(vol);
+	stet_api_end_(view);
+	stet_api_worker_kick_(vol, false);
+	stet_api_unlock_(vol);
+}
+
+int stet_begin(struct stet_volume *vol, unsigned flags, struct stet_tx **ret_txn)
+{
+	int rc;
+
+	stet_error_clear();
+	stet_api_lock_(vol);
+	rc = stet_api_begin_(vol, flags, false, ret_txn);
+	stet_api_unlock_(vol);
+	return rc;
+}
+
+void stet_abort(struct stet_tx *txn)
+{
+	if (!txn)
+		return;
+	struct stet_volume *vol = txn->vol;
+
+	stet_api_lock_(vol);
+	STET_ASSERT(txn->state == STET_API_TX_OPEN || txn->state == STET_API_TX_FAILED);
+	stet_api_end_(txn);
+	stet_api_worker_kick_(vol, false);
+	stet_api_unlock_(vol);
+}
+
+/* --- commit --- */
+
+int stet_api_note_dirty_(struct stet_tx *tx, uint64_t ino, uint64_t from)
+{
+	struct stet_hash_node *node;
+	struct stet_api_dirty *dirty;
+	int rc;
+
+	if (!tx || !tx->vol->watch)
+		return 0;
+	node = stet_hash_find(&tx->dirty, ino);
+	if (node) {
+		dirty = stet_container_of(node, struct stet_api_dirty, node);
+		if (from < dirty->from)
+			dirty->from = from;
+		return 0;
+	}
+	dirty = stet_calloc(1, sizeof(*dirty));
+	if (!dirty)
+		return STET_FAIL(-ENOMEM, "no memory to note a change");
+	dirty->from = from;
+	rc = stet_hash_insert(&tx->dirty, ino, &dirty->node);
+	if (rc)
+		stet_free(dirty);
+	return rc;
+}
+
+/* Orders; performs what a spilled write-set still has to place. */
+static int order(struct stet_tx *tx, uint64_t *ret_serial)
+{
+	struct stet_volume *vol = tx->vol;
+	struct stet_api_waiter w;
+	int rc;
+
+	stet_api_assert_locked_(vol);
+	stet_api_waiter_init_(&w);
+	while ((rc = stet_txn_order(tx->txn, &w.ticket, ret_serial)) == STET_WAIT) {
+		struct stet_job *job = NULL;
+
+		rc = stet_txn_spill(tx->txn, &job);
+		if (rc == 1) {
+			stet_api_run_job_(vol, job);
+			rc = 0;
+		} else if (!rc) {
+			rc = stet_api_wait_(vol, &w);
+		}
+		if (rc)
+			break;
+		stet_api_waiter_rearm_(&w);
+	}
+	stet_api_waiter_release_(&w);
+	return rc;
+}
+
+void stet_api_tell_(struct stet_volume *vol, enum stet_ll_phase phase,
+		    const struct stet_ll_touched *touched)
+{
+	stet_ll_watch_fn *fn = vol->watch;
+	void *arg = vol->watch_arg;
+
+	stet_api_unlock_(vol);
+	fn(arg, phase, touched);
+	stet_api_lock_(vol);
+}
+
+/* T3 */
+static int order_watched(struct stet_tx *tx, uint64_t *ret_serial)
+{
+	struct stet_volume *vol = tx->vol;
+	struct stet_api_touched list = { 0 };
+	int rc = stet_api_touched_collect_(tx, &list);
+
+	stet_api_assert_locked_(vol);
+	if (!rc) {
+		struct stet_ll_touched touched = {
+			.txn_id = tx->id,
+			.ino = list.inos.v,
+			.ino_count = list.inos.n,
+			.name = list.names.v,
+			.name_count = list.names.n,
+		};
+
+		for (size_t i = 0; i < list.inos.n; i++)
+			list.inos.v[i].what &= ~STET_API_TOUCHED_OURS;
+		vol->publishing = true;
+		stet_api_tell_(vol, STET_LL_BEFORE, &touched);
+		rc = order(tx, ret_serial);
+		touched.result = rc;
+		stet_api_tell_(vol, STET_LL_AFTER, &touched);
+		vol->publishing = false;
+		stet_cond_broadcast(&vol->publish_cond);
+	}
+	stet_api_touched_release_(&list);
+	return rc;
+}
+
+int stet_api_publish_(struct stet_tx *tx, uint64_t *ret_serial)
+{
+	struct stet_volume *vol = tx->vol;
+	bool watched = vol->watch && !(tx->flags & STET_BEGIN_READ_ONLY);
+	int rc;
+
+	stet_api_assert_locked_(vol);
+	while (tx->spilling)
+		stet_cond_wait(&tx->turn, &vol->lock);
+	while (watched && vol->publishing)
+		stet_cond_wait(&vol->publish_cond, &vol->lock);
+	rc = watched && vol->watch ? order_watched(tx, ret_serial) : order(tx, ret_serial);
+	if (!rc)
+		end_below(tx);
+	return rc;
+}
+
+int stet_commit(struct stet_tx *txn, unsigned flags)
+{
+	struct stet_volume *vol = txn->vol;
+	uint64_t serial = 0;
+	int rc;
+
+	stet_error_clear();
+	rc = stet_api_check_flags_(flags, STET_COMMIT_NOSYNC);
+	if (rc)
+		return rc;
+	stet_api_lock_(vol);
+	rc = stet_api_tx_usable_(txn);
+	if (!rc) {
+		txn->state = STET_API_TX_COMMITTING;
+		rc = stet_api_publish_(txn, &serial);
+		if (!rc && !(flags & STET_COMMIT_NOSYNC))
+			rc = stet_api_make_durable_(vol, serial);
+		if (!rc)
+			stet_api_end_(txn);
+		else
+			txn->state = STET_API_TX_FAILED;
+	}
+	stet_api_worker_kick_(vol, false);
+	stet_api_unlock_(vol);
+	return rc;
+}
+
+/* --- looking --- */
+
+size_t stet_conflict_text(struct stet_tx *txn, char *buf, size_t cap)
+{
+	const char *text;
+	size_t len;
+
+	stet_api_lock_(txn->vol);
+	text = txn->txn ? stet_txn_conflict_text(txn->txn) : "";
+	len = strlen(text);
+	if (cap > 0) {
+		size_t n = len < cap ? len : cap - 1;
+
+		memcpy(buf, text, n);
+		buf[n] = 0;
+	}
+	stet_api_unlock_(txn->vol);
+	return len;
+}
+
+uint64_t stet_transaction_id(struct stet_tx *txn)
+{
+	return txn->id;
+}
+
+static void describe(const struct stet_tx *tx, struct stet_txn_entry *ret)
+{
+	struct stet_txn_info info;
+
+	stet_txn_info(tx->txn, &info);
+	*ret = (struct stet_txn_entry){
+		.id = tx->id,
+		.flags = tx->flags,
+		.begun_ns = info.begun_ns,
+		.view_serial = info.view_serial,
+		.locks = info.locks_held,
+		.staged_bytes = info.staged_bytes,
+		.waiting_for = info.waiting_for,
+		.doomed = info.doomed,
+	};
+}
+
+int stet_txns(struct stet_volume *vol, stet_txns_fn *fn, void *arg)
+{
+	STET_VEC(struct stet_txn_entry) entries;
+	struct stet_list *pos;
+	int rc = 0;
+
+	stet_vec_init(&entries);
+	stet_api_lock_(vol);
+	STET_LIST_FOREACH(pos, &vol->txs) {
+		const struct stet_tx *tx = stet_container_of(pos, struct stet_tx, link);
+		struct stet_txn_entry entry;
+
+		if (tx->internal || !tx->txn)
+			continue;
+		describe(tx, &entry);
+		rc = stet_vec_push(&entries, entry);
+		if (rc)
+			break;
+	}
+	stet_api_unlock_(vol);
+	for (size_t i = 0; i < entries.n && !rc; i++)
+		rc = fn(arg, &entries.v[i]);
+	stet_vec_release(&entries);
+	return rc;
+}

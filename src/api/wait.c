@@ -1,0 +1,165 @@
+/* wait.c - how threads wait: for tickets, and for durability (group commit).
+ *
+ * W1. A waiter lives on its thread's stack; it leaves all queues before the thread goes on.
+ * W2. Group commit: whoever needs a serial to be durable and finds no flush in flight leads one itself
+ *     (starts it under the lock, performs it without, finishes it under the lock). Others wait. What
+ *     is ordered while a flush is in flight is taken along by the next one.
+ * W3. When a flush ends while somebody still waits, exactly one of those who wait is poked, and leads
+ *     the next. So there is always somebody who flushes: a leader is awake, or nobody waits.
+ * W4. A leader that cannot start a flush although none is in flight (a checkpoint is at a point where
+ *     none may start) waits until a job ends (W3), with a time limit as a second line.
+ * W5. The engine keeps tickets that wait for durability or a checkpoint until they fire; so these waits
+ *     are never given up. They end: with success, or because the volume fails. A flush that could not
+ *     be started (no memory) is tried again.
+ */
+#include "api/api_internal.h"
+
+#define RETRY_NS 10000000
+
+static void fired(struct stet_ticket *ticket, void *arg)
+{
+	struct stet_api_waiter *w = arg;
+
+	(void)ticket;
+	stet_cond_signal(&w->cond);
+}
+
+void stet_api_waiter_init_(struct stet_api_waiter *w)
+{
+	stet_ticket_init(&w->ticket, fired, w);
+	stet_cond_init(&w->cond);
+	stet_list_init(&w->link);
+	w->poked = false;
+	w->cancelled = false;
+}
+
+void stet_api_waiter_release_(struct stet_api_waiter *w)
+{
+	stet_ticket_cancel(&w->ticket);
+	stet_list_del(&w->link);
+	stet_cond_destroy(&w->cond);
+}
+
+void stet_api_waiter_rearm_(struct stet_api_waiter *w)
+{
+	stet_ticket_cancel(&w->ticket);
+	stet_ticket_init(&w->ticket, fired, w);
+	w->poked = false;
+}
+
+int stet_api_wait_(struct stet_volume *vol, struct stet_api_waiter *w)
+{
+	stet_api_worker_kick_(vol, true);
+	while (!w->ticket.fired && !w->cancelled)
+		stet_cond_wait(&w->cond, &vol->lock);
+	if (w->cancelled)
+		return STET_FAIL(-EAGAIN, "the transaction was ended while a call waited in it");
+	return w->ticket.result;
+}
+
+/* W3 */
+static void poke_next(struct stet_volume *vol)
+{
+	struct stet_list *pos;
+
+	stet_api_assert_locked_(vol);
+	if (stet_engine_flushing(vol->engine))
+		return;
+	STET_LIST_FOREACH(pos, &vol->flush_waiters) {
+		struct stet_api_waiter *w = stet_container_of(pos, struct stet_api_waiter, link);
+
+		if (w->ticket.fired)
+			continue;
+		w->poked = true;
+		stet_cond_signal(&w->cond);
+		return;
+	}
+	stet_api_async_poke_(vol);
+}
+
+/* The watch must be told of a failure: the worker does it. */
+static bool must_tell(const struct stet_volume *vol)
+{
+	struct stet_engine_stats stats;
+
+	if (!vol->watch || vol->told_failed)
+		return false;
+	stet_engine_stats(vol->engine, &stats);
+	return stats.failed;
+}
+
+void stet_api_run_job_(struct stet_volume *vol, struct stet_job *job)
+{
+	stet_api_unlock_(vol);
+	stet_job_perform(job);
+	stet_api_lock_(vol);
+	stet_engine_finish(vol->engine, job);
+	poke_next(vol);
+	stet_api_worker_kick_(vol, must_tell(vol));
+}
+
+bool stet_api_lead_flush_(struct stet_volume *vol)
+{
+	struct stet_job *job = NULL;
+
+	if (stet_engine_flushing(vol->engine))
+		return false;
+	if (stet_engine_flush_start(vol->engine, &job) || !job)
+		return false;
+	stet_api_run_job_(vol, job);
+	return true;
+}
+
+static void wait_for_leader(struct stet_volume *vol, struct stet_api_waiter *w)
+{
+	int64_t deadline_ns = stet_clock_mono_ns(stet_api_real_clock_()) + RETRY_NS;
+	bool in_time = true;
+
+	stet_api_assert_locked_(vol);
+	w->poked = false;
+	stet_list_add_tail(&vol->flush_waiters, &w->link);
+	if (!stet_engine_flushing(vol->engine))
+		stet_api_worker_kick_(vol, true); /* W4 */
+	while (!w->ticket.fired && !w->poked && in_time) {
+		if (stet_engine_flushing(vol->engine))
+			stet_cond_wait(&w->cond, &vol->lock);
+		else
+			in_time = stet_cond_timedwait(&w->cond, &vol->lock, deadline_ns);
+	}
+	stet_list_del(&w->link);
+}
+
+int stet_api_make_durable_(struct stet_volume *vol, uint64_t serial)
+{
+	struct stet_api_waiter w;
+	int rc;
+
+	stet_api_waiter_init_(&w);
+	rc = stet_engine_durable(vol->engine, serial, &w.ticket);
+	if (rc == STET_WAIT) {
+		while (!w.ticket.fired) {
+			if (!stet_api_lead_flush_(vol))
+				wait_for_leader(vol, &w);
+		}
+		rc = w.ticket.result;
+	}
+	stet_api_waiter_release_(&w);
+	/* The failure was noted by the thread that flushed, perhaps not this one. */
+	return rc ? STET_FAIL(-EIO, "not durable: a flush failed; the outcome shows on reopening")
+		  : 0;
+}
+
+int stet_api_checkpoint_(struct stet_volume *vol)
+{
+	struct stet_api_waiter w;
+	int rc;
+
+	stet_api_waiter_init_(&w);
+	rc = stet_engine_checkpoint(vol->engine, &w.ticket);
+	while (!rc && !vol->has_worker && !w.ticket.fired)
+		stet_ignore(stet_api_step_engine_(vol), "nobody else is there who does it");
+	if (!rc)
+		rc = stet_api_wait_(vol, &w);
+	stet_api_waiter_release_(&w);
+	return rc;
+}

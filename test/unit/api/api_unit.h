@@ -1,0 +1,66 @@
+/* api_unit.h - what the tests of api/ share: volumes in memory, and shorthands. */
+#ifndef API_UNIT_H
+#define API_UNIT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "api/volume.h"
+#include "stetfs.h"
+#include "stetfs_lowlevel.h"
+
+#define UNIT_DEVICE_BYTES ((uint64_t)64 << 20)
+
+/* Fails the test with the library's own text. */
+#define OK(call) unit_ok((call), #call, __FILE__, __LINE__)
+#define FAILS(err, call) unit_fails((err), (call), #call, __FILE__, __LINE__)
+
+void unit_ok(int rc, const char *call, const char *file, int line);
+void unit_fails(int err, long rc, const char *call, const char *file, int line);
+
+/* A device in front of another one, that can be slow and can fail. */
+struct unit_device {
+	struct stet_device base;
+	struct stet_device *inner; /* owned */
+	/* --- atomic --- */
+	_Atomic unsigned flush_ms; /* how long a flush takes */
+	_Atomic bool fail_flush;
+};
+
+struct unit_volume {
+	struct unit_device *wrap;
+	struct stet_device *device; /* &wrap->base */
+	struct stet_volume *vol;
+};
+
+/* cmocka set-up and tear-down: *state is a struct unit_volume on a fresh device in memory. */
+int unit_set_up(void **state);
+int unit_tear_down(void **state);
+
+/* Closes the volume (as a crash would, when crash) and opens it again on the same device. */
+void unit_reopen(struct unit_volume *u, bool crash);
+
+/* Writes a whole file, making it; reads one as a string and compares. */
+void unit_write(struct stet_volume *vol, struct stet_txn *txn, const char *path, const char *text);
+void unit_expect(struct stet_volume *vol, struct stet_txn *txn, const char *path, const char *text);
+void unit_expect_none(struct stet_volume *vol, struct stet_txn *txn, const char *path);
+bool unit_exists(struct stet_volume *vol, struct stet_txn *txn, const char *path);
+uint64_t unit_ino(struct stet_volume *vol, struct stet_txn *txn, const char *path);
+/* The value of a counter. */
+uint64_t unit_counter(struct stet_volume *vol, const char *name);
+/* Monotonic milliseconds; sleeping. */
+int64_t unit_now_ms(void);
+void unit_sleep_ms(unsigned ms);
+
+#endif

@@ -1,0 +1,245 @@
+/* test_fail.c - no space, no memory, a device that fails to flush. */
+#include "api_unit.h"
+
+#include "base/mem.h"
+
+#include <stdlib.h>
+
+/* --- no space --- */
+
+static ssize_t write_some(struct stet_volume *vol, int number)
+{
+	static char block[1 << 18];
+	struct stet_file *file;
+	char name[32];
+	ssize_t n;
+	int rc;
+
+	memset(block, number, sizeof(block));
+	snprintf(name, sizeof(name), "f%d", number);
+	rc = stet_openat(vol, NULL, STET_ROOT, name, O_WRONLY | O_CREAT, 0644, &file);
+	if (rc)
+		return rc;
+	n = stet_pwrite(file, block, sizeof(block), 0);
+	stet_file_close(file);
+	return n;
+}
+
+/* The call that asks is the one that is told; and a full volume can be emptied and filled again. */
+static void full_volume(void **state)
+{
+	struct unit_volume *u = *state;
+	char name[32];
+
+	for (int round = 0; round < 3; round++) {
+		ssize_t n = 0;
+		int i;
+
+		for (i = 0; i < 1000; i++) {
+			n = write_some(u->vol, i);
+			if (n < 0)
+				break;
+		}
+		assert_int_equal(n, -ENOSPC);
+		assert_true(i > 100); /* of 256 that the device has room for */
+		OK(stet_sync(u->vol));
+		for (; i >= 0; i--) {
+			snprintf(name, sizeof(name), "f%d", i);
+			int rc = stet_unlinkat(u->vol, NULL, STET_ROOT, name, 0);
+
+			assert_true(rc == 0 || rc == -ENOENT);
+		}
+	}
+	OK(stet_sync(u->vol));
+	unit_reopen(u, true);
+	assert_true(write_some(u->vol, 1) > 0);
+}
+
+/* --- no memory --- */
+
+static int op_files(struct stet_volume *vol)
+{
+	struct stet_file *file;
+	char buf[16];
+	ssize_t n;
+	int rc = stet_openat(vol, NULL, STET_ROOT, "d/file", O_RDWR | O_CREAT, 0644, &file);
+
+	if (rc)
+		return rc;
+	n = stet_pwrite(file, "text", 4, 5000);
+	if (n >= 0)
+		n = stet_pread(file, buf, sizeof(buf), 4990);
+	if (n >= 0)
+		n = stet_fsync(file);
+	stet_file_close(file);
+	if (n >= 0)
+		rc = stet_unlinkat(vol, NULL, STET_ROOT, "d/file", 0);
+	return n < 0 ? (int)n : rc;
+}
+
+static int ignore_change(void *arg, const struct stet_change *change)
+{
+	(void)arg;
+	(void)change;
+	return 0;
+}
+
+static int op_txn(struct stet_volume *vol)
+{
+	struct stet_txn *txn;
+	int rc = stet_begin(vol, 0, &txn);
+
+	if (rc)
+		return rc;
+	rc = stet_mkdirat(vol, txn, STET_ROOT, "d/new", 0755);
+	if (!rc)
+		rc = stet_renameat(vol, txn, STET_ROOT, "d/new", STET_ROOT, "d/newer", 0);
+	if (!rc)
+		rc = stet_changes(txn, ignore_change, NULL);
+	if (!rc)
+		rc = stet_unlinkat(vol, txn, STET_ROOT, "d/newer", STET_AT_REMOVEDIR);
+	if (!rc)
+		rc = stet_symlinkat(vol, txn, "x", STET_ROOT, "d/link");
+	if (!rc)
+		rc = stet_commit(txn, 0);
+	if (rc)
+		stet_abort(txn);
+	else
+		rc = stet_unlinkat(vol, NULL, STET_ROOT, "d/link", 0);
+	return rc;
+}
+
+static int ignore_entry(void *arg, const struct stet_walk_entry *entry)
+{
+	(void)arg;
+	(void)entry;
+	return 0;
+}
+
+static int op_lists(struct stet_volume *vol)
+{
+	struct stet_dir_filter filter = { .glob = "d*" };
+	struct stet_dir_entry entry;
+	struct stet_dir *it;
+	int rc = stet_dir_open(vol, NULL, STET_ROOT, "", &filter, &it);
+
+	if (rc)
+		return rc;
+	while ((rc = stet_dir_next(it, &entry)) == 1)
+		;
+	stet_dir_close(it);
+	if (!rc)
+		rc = stet_walk(vol, NULL, STET_ROOT, "", STET_WALK_PRE | STET_WALK_STAT,
+			       ignore_entry, NULL);
+	return rc;
+}
+
+static int op_locks(struct stet_volume *vol)
+{
+	struct stet_ll_lock *lock;
+	int rc = stet_ll_open_lock(vol, NULL, 77, STET_LL_NOWAIT, 0, NULL, NULL, &lock, NULL);
+
+	if (rc)
+		return rc;
+	stet_ll_close_lock(vol, lock);
+	rc = stet_ll_hold(vol, 77);
+	if (!rc)
+		stet_ll_unhold(vol, 77, 1);
+	return rc;
+}
+
+/* Each allocation of an operation fails once: the error is -ENOMEM, nothing leaks, and the volume goes on.
+ * A commit that could not be made durable for want of memory says -EIO. */
+static void no_memory(void **state)
+{
+	struct unit_volume *u = *state;
+	int (*const ops[])(struct stet_volume *) = { op_files, op_txn, op_lists, op_locks };
+
+	OK(stet_mkdirat(u->vol, NULL, STET_ROOT, "d", 0755));
+	for (size_t i = 0; i < sizeof(ops) / sizeof(ops[0]); i++) {
+		int rc = -ENOMEM;
+		int64_t n;
+
+		for (n = 1; rc && n < 2000; n++) {
+			stet_mem_fail_after(n);
+			rc = ops[i](u->vol);
+			stet_mem_fail_after(-1);
+			if (rc != 0 && rc != -ENOMEM && rc != -EIO)
+				fail_msg("op %zu, allocation %lld: %d: %s", i, (long long)n, rc,
+					 stet_error_text());
+			/* What the failed one left is in the way of nobody but itself. */
+			stet_ignore(stet_unlinkat(u->vol, NULL, STET_ROOT, "d/file", 0), "");
+			stet_ignore(stet_unlinkat(u->vol, NULL, STET_ROOT, "d/link", 0), "");
+		}
+		OK(rc);
+		print_message("op %zu: %lld allocations\n", i, (long long)n - 2);
+	}
+	unit_reopen(u, false);
+	OK(op_files(u->vol));
+}
+
+/* --- a flush fails --- */
+
+struct seen {
+	_Atomic int failed;
+};
+
+static void watch(void *arg, enum stet_ll_phase phase, const struct stet_ll_touched *touched)
+{
+	struct seen *seen = arg;
+
+	(void)touched;
+	if (phase == STET_LL_FAILED)
+		seen->failed++;
+}
+
+static void failed_flush(void **state)
+{
+	struct unit_volume *u = *state;
+	struct stet_txn *txn, *open;
+	struct seen seen = { 0 };
+	struct stet_statfs fs;
+
+	OK(stet_ll_watch(u->vol, watch, &seen));
+	unit_write(u->vol, NULL, "before", "durable");
+	OK(stet_sync(u->vol));
+	OK(stet_begin(u->vol, 0, &open));
+	unit_write(u->vol, open, "open", "x");
+	unit_write(u->vol, NULL, "plain", "x");
+	OK(stet_begin(u->vol, 0, &txn));
+	unit_write(u->vol, txn, "after", "x");
+	u->wrap->fail_flush = true;
+	FAILS(-EIO, stet_commit(txn, 0));
+	assert_true(strlen(stet_error_text()) > 0);
+	FAILS(-EAGAIN, stet_commit(txn, 0));
+	stet_abort(txn);
+	u->wrap->fail_flush = false; /* too late */
+	OK(stet_statfs(u->vol, &fs));
+	assert_true(fs.failed);
+	unit_expect(u->vol, NULL, "before", "durable");
+	unit_expect_none(u->vol, NULL, "plain");
+	unit_expect_none(u->vol, NULL, "after");
+	FAILS(-EROFS, stet_mkdirat(u->vol, NULL, STET_ROOT, "d", 0755));
+	FAILS(-EROFS, stet_begin(u->vol, 0, &txn));
+	assert_int_not_equal(stet_commit(open, 0), 0);
+	stet_abort(open);
+	for (int i = 0; i < 2000 && seen.failed == 0; i++)
+		unit_sleep_ms(1);
+	assert_int_equal(seen.failed, 1);
+	OK(stet_ll_watch(u->vol, NULL, NULL));
+	assert_int_not_equal(stet_close(u->vol), 0); /* says that it could not keep all */
+	struct stet_api_device_options more = { .keep_device = true };
+	OK(stet_api_open_device(u->device, NULL, &more, &u->vol));
+	unit_expect(u->vol, NULL, "before", "durable");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(full_volume, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(no_memory, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(failed_flush, unit_set_up, unit_tear_down),
+	};
+
+	return cmocka_run_group_tests_name("api/fail", tests, NULL, NULL);
+}

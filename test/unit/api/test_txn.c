@@ -1,0 +1,255 @@
+/* test_txn.c - transactions: isolation, conflicts, ends, handles that outlive them. */
+#include "api_unit.h"
+
+static struct stet_volume *volume(void **state)
+{
+	return ((struct unit_volume *)*state)->vol;
+}
+
+static struct stet_txn *begin(struct stet_volume *vol, unsigned flags)
+{
+	struct stet_txn *txn;
+
+	OK(stet_begin(vol, flags, &txn));
+	return txn;
+}
+
+static void commit_makes_visible(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn *txn = begin(vol, 0);
+
+	unit_write(vol, txn, "a", "one");
+	unit_write(vol, txn, "b", "two");
+	OK(stet_mkdirat(vol, txn, STET_ROOT, "d", 0755));
+	OK(stet_renameat(vol, txn, STET_ROOT, "b", STET_ROOT, "d/b", 0));
+	unit_expect(vol, txn, "d/b", "two");
+	unit_expect_none(vol, NULL, "a");
+	unit_expect_none(vol, NULL, "d");
+	OK(stet_commit(txn, 0));
+	unit_expect(vol, NULL, "a", "one");
+	unit_expect(vol, NULL, "d/b", "two");
+}
+
+static void abort_leaves_nothing(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn *txn;
+
+	unit_write(vol, NULL, "a", "old");
+	txn = begin(vol, 0);
+	unit_write(vol, txn, "a", "new");
+	unit_write(vol, txn, "b", "new");
+	OK(stet_unlinkat(vol, txn, STET_ROOT, "a", 0));
+	unit_expect_none(vol, txn, "a");
+	stet_abort(txn);
+	unit_expect(vol, NULL, "a", "old");
+	unit_expect_none(vol, NULL, "b");
+	stet_abort(NULL);
+}
+
+static void snapshot_reads_stay(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn *txn;
+
+	unit_write(vol, NULL, "a", "old");
+	txn = begin(vol, STET_BEGIN_READ_ONLY);
+	unit_write(vol, NULL, "a", "new");
+	unit_write(vol, NULL, "b", "new");
+	unit_expect(vol, txn, "a", "old");
+	unit_expect_none(vol, txn, "b");
+	FAILS(-EROFS, stet_mkdirat(vol, txn, STET_ROOT, "d", 0755));
+	OK(stet_commit(txn, 0));
+}
+
+static void first_updater_wins(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn *txn;
+	struct stet_file *file;
+	char text[256];
+	int rc;
+
+	unit_write(vol, NULL, "a", "old");
+	txn = begin(vol, STET_BEGIN_SNAPSHOT);
+	OK(stet_openat(vol, txn, STET_ROOT, "a", O_RDWR, 0, &file));
+	unit_write(vol, NULL, "a", "other");
+	rc = (int)stet_pwrite(file, "mine", 4, 0);
+	if (rc == 4)
+		rc = stet_commit(txn, 0);
+	assert_int_equal(rc, -EBUSY);
+	assert_true(stet_conflict_text(txn, text, sizeof(text)) > 0);
+	assert_true(strlen(text) > 0);
+	stet_file_close(file);
+	stet_abort(txn);
+	unit_expect(vol, NULL, "a", "other");
+}
+
+/* Write skew: each reads what the other writes. */
+static void serializable_stops_write_skew(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn *one, *two;
+	char text[64];
+
+	unit_write(vol, NULL, "a", "1");
+	unit_write(vol, NULL, "b", "1");
+	one = begin(vol, 0);
+	two = begin(vol, STET_BEGIN_SERIALIZABLE);
+	unit_expect(vol, one, "a", "1");
+	unit_expect(vol, two, "b", "1");
+	unit_write(vol, one, "b", "0");
+	unit_write(vol, two, "a", "0");
+	OK(stet_commit(one, 0));
+	FAILS(-EBUSY, stet_commit(two, 0));
+	assert_true(stet_conflict_text(two, text, sizeof(text)) > 0);
+	assert_true(strlen(text) < sizeof(text)); /* cut to fit */
+	FAILS(-EAGAIN, stet_mkdirat(vol, two, STET_ROOT, "x", 0755));
+	FAILS(-EAGAIN, stet_commit(two, 0));
+	stet_abort(two);
+	unit_expect(vol, NULL, "a", "1");
+	unit_expect(vol, NULL, "b", "0");
+}
+
+/* Two transactions make different names in one directory: no conflict. */
+static void names_commute(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn *one = begin(vol, STET_BEGIN_SNAPSHOT);
+	struct stet_txn *two = begin(vol, STET_BEGIN_SNAPSHOT);
+
+	unit_write(vol, one, "a", "1");
+	unit_write(vol, two, "b", "2");
+	unit_write(vol, NULL, "c", "3");
+	OK(stet_commit(one, 0));
+	OK(stet_commit(two, STET_COMMIT_NOSYNC));
+	unit_expect(vol, NULL, "a", "1");
+	unit_expect(vol, NULL, "b", "2");
+	unit_expect(vol, NULL, "c", "3");
+}
+
+static void appends_commute(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn *txn[2];
+	struct stet_stat st;
+
+	unit_write(vol, NULL, "log", "0;");
+	for (int i = 0; i < 2; i++) {
+		struct stet_file *file;
+
+		txn[i] = begin(vol, STET_BEGIN_SNAPSHOT);
+		OK(stet_openat(vol, txn[i], STET_ROOT, "log", O_WRONLY | O_APPEND, 0, &file));
+		assert_int_equal(stet_append(file, "12;", 3), 3);
+		stet_file_close(file);
+	}
+	OK(stet_commit(txn[0], 0));
+	OK(stet_commit(txn[1], 0));
+	OK(stet_statat(vol, NULL, STET_ROOT, "log", 0, &st));
+	assert_int_equal(st.size, 8);
+	unit_expect(vol, NULL, "log", "0;12;12;");
+}
+
+static void handles_outlive_their_transaction(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn *txn = begin(vol, 0);
+	struct stet_dir_entry entry;
+	struct stet_file *file;
+	struct stet_dir *it;
+	char buf[4];
+
+	unit_write(vol, txn, "a", "x");
+	OK(stet_openat(vol, txn, STET_ROOT, "a", O_RDWR, 0, &file));
+	OK(stet_dir_open(vol, txn, STET_ROOT, "", NULL, &it));
+	OK(stet_commit(txn, 0));
+	FAILS(-ESTALE, stet_pread(file, buf, 1, 0));
+	FAILS(-ESTALE, stet_pwrite(file, buf, 1, 0));
+	FAILS(-ESTALE, stet_fsync(file));
+	FAILS(-ESTALE, stet_dir_next(it, &entry));
+	stet_file_close(file);
+	stet_dir_close(it);
+}
+
+static int collect(void *arg, const struct stet_txn_entry *entry)
+{
+	struct stet_txn_entry *list = arg;
+	size_t i = 0;
+
+	while (list[i].id)
+		i++;
+	list[i] = *entry;
+	return 0;
+}
+
+static void listing(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn_entry list[4] = { 0 };
+	struct stet_txn *one = begin(vol, STET_BEGIN_SNAPSHOT);
+	struct stet_txn *two = begin(vol, STET_BEGIN_READ_ONLY);
+
+	unit_write(vol, one, "a", "x");
+	OK(stet_txns(vol, collect, list));
+	assert_int_equal(list[0].id, stet_transaction_id(one));
+	assert_int_equal(list[1].id, stet_transaction_id(two));
+	assert_int_equal(list[2].id, 0);
+	assert_int_equal(list[0].flags, STET_BEGIN_SNAPSHOT);
+	assert_int_equal(list[1].flags, STET_BEGIN_SNAPSHOT | STET_BEGIN_READ_ONLY);
+	assert_true(list[0].staged_bytes > 0);
+	FAILS(-EBUSY, stet_close(vol));
+	stet_abort(one);
+	stet_abort(two);
+	FAILS(-EINVAL, stet_begin(vol, STET_BEGIN_SNAPSHOT | STET_BEGIN_LOCKING, &one));
+	FAILS(-EINVAL, stet_begin(vol, 0x8000, &one));
+}
+
+/* More than a transaction's share of memory: it spills, and is still whole. */
+static void large_transaction(void **state)
+{
+	struct unit_volume *u = *state;
+	struct stet_txn *txn = begin(u->vol, 0);
+	struct stet_file *file;
+	static char chunk[1 << 20];
+	char name[32], back[64];
+
+	for (int i = 0; i < 20; i++) {
+		memset(chunk, 'a' + i, sizeof(chunk));
+		snprintf(name, sizeof(name), "f%d", i);
+		OK(stet_openat(u->vol, txn, STET_ROOT, name, O_WRONLY | O_CREAT, 0644, &file));
+		assert_int_equal(stet_pwrite(file, chunk, sizeof(chunk), 0), sizeof(chunk));
+		stet_file_close(file);
+	}
+	unit_expect_none(u->vol, NULL, "f0");
+	OK(stet_commit(txn, 0));
+	unit_reopen(u, true);
+	for (int i = 0; i < 20; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		OK(stet_openat(u->vol, NULL, STET_ROOT, name, O_RDONLY, 0, &file));
+		assert_int_equal(stet_pread(file, back, sizeof(back), (1 << 20) - 64), 64);
+		assert_int_equal(back[0], 'a' + i);
+		assert_int_equal(back[63], 'a' + i);
+		stet_file_close(file);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(commit_makes_visible, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(abort_leaves_nothing, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(snapshot_reads_stay, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(first_updater_wins, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(serializable_stops_write_skew, unit_set_up,
+						unit_tear_down),
+		cmocka_unit_test_setup_teardown(names_commute, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(appends_commute, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(handles_outlive_their_transaction, unit_set_up,
+						unit_tear_down),
+		cmocka_unit_test_setup_teardown(listing, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(large_transaction, unit_set_up, unit_tear_down),
+	};
+
+	return cmocka_run_group_tests_name("api/txn", tests, NULL, NULL);
+}
