@@ -10,6 +10,8 @@
  *     growing was missing: moving N buckets takes N / MOVE_BUCKETS inserts, but N / 4 inserts
  *     pass before now is full.
  * I4. The new table is not touched when it is made (calloc of fresh pages): there is no pause.
+ * I5. Buckets of now below `low` are empty: taking out the first node again and again (to empty
+ *     the table) passes each bucket once.
  */
 #include "base/hash.h"
 
@@ -56,6 +58,20 @@ static struct stet_hash_node **chain_of(const struct stet_hash *hash, uint64_t k
 	return table_bucket(&hash->now, key);
 }
 
+/* A node came into this bucket (I5). */
+static void note_used(struct stet_hash *hash, struct stet_hash_node **bucket)
+{
+	uintptr_t first = (uintptr_t)hash->now.bucket;
+	uintptr_t at = (uintptr_t)bucket;
+	size_t i;
+
+	if (at < first || at - first >= table_size(&hash->now) * sizeof(*bucket))
+		return; /* a bucket of old */
+	i = (at - first) / sizeof(*bucket);
+	if (i < hash->low)
+		hash->low = i;
+}
+
 static void move_bucket(struct stet_hash *hash, struct stet_hash_node **bucket)
 {
 	struct stet_hash_node *node = *bucket;
@@ -67,6 +83,7 @@ static void move_bucket(struct stet_hash *hash, struct stet_hash_node **bucket)
 
 		node->next = *target;
 		*target = node;
+		note_used(hash, target);
 		node = next;
 	}
 }
@@ -103,6 +120,7 @@ static void grow(struct stet_hash *hash)
 	hash->old = hash->now;
 	hash->now = bigger;
 	hash->moved = 0;
+	hash->low = table_size(&bigger);
 	hash->grow_at = table_size(&bigger) / 4;
 }
 
@@ -139,6 +157,7 @@ int stet_hash_insert(struct stet_hash *hash, uint64_t key, struct stet_hash_node
 	node->key = key;
 	node->next = *chain;
 	*chain = node;
+	note_used(hash, chain);
 	hash->count++;
 	return 0;
 }
@@ -207,7 +226,11 @@ struct stet_hash_node *stet_hash_first(struct stet_hash *hash)
 {
 	/* With one table only, removing moves nothing and the walk stays in order. */
 	move_some(hash, SIZE_MAX);
-	return hash->now.bucket ? first_from(hash, 0) : NULL;
+	if (!hash->now.bucket)
+		return NULL;
+	while (hash->low < table_size(&hash->now) && !hash->now.bucket[hash->low])
+		hash->low++;
+	return first_from(hash, hash->low);
 }
 
 struct stet_hash_node *stet_hash_next(struct stet_hash *hash, const struct stet_hash_node *node)
@@ -243,6 +266,8 @@ void stet_hash_check(const struct stet_hash *hash)
 	STET_ASSERT_CMP(count, ==, hash->count);
 	for (size_t i = 0; hash->old.bucket && i < hash->moved; i++)
 		STET_ASSERT(!hash->old.bucket[i]); /* I2 */
+	for (size_t i = 0; hash->now.bucket && i < hash->low && i < table_size(&hash->now); i++)
+		STET_ASSERT(!hash->now.bucket[i]); /* I5 */
 	if (hash->grow_failures == 0 && hash->now.bucket)
 		STET_ASSERT_CMP(hash->count, <=, table_size(&hash->now) / 4); /* I3 */
 }

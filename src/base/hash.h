@@ -32,6 +32,7 @@ struct stet_hash {
 	struct stet_hash_table old; /* the table being emptied, if any */
 	size_t moved;               /* buckets of old below this are empty and stay so */
 	size_t count;
+	size_t low;             /* buckets of now below this are empty */
 	size_t grow_at;         /* grow when count would exceed this */
 	uint64_t grow_failures; /* how often there was no memory to grow */
 	unsigned int initial_log2_size;

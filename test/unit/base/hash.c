@@ -1,4 +1,6 @@
 /* hash.c - random operations against a plain array, while the table grows. */
+#include <stdlib.h>
+
 #include "base/hash.h"
 
 #include "base/list.h"
@@ -179,6 +181,30 @@ static void mixing_is_one_to_one_on_samples(void **state)
 	assert_true(__builtin_popcountll(low_bits) > 30);
 }
 
+/* Taking out the first node until none is left must not look at every bucket every time. */
+static void emptied_from_the_first(void **state)
+{
+	enum { N = 200000 };
+	struct stet_hash_node *nodes = calloc(N, sizeof(*nodes));
+	struct stet_hash_node *node;
+	struct stet_hash hash;
+	size_t n = 0;
+
+	(void)state;
+	assert_non_null(nodes);
+	stet_hash_init(&hash, 4);
+	for (uint64_t i = 0; i < N; i++)
+		assert_int_equal(stet_hash_insert(&hash, stet_mix64(i), &nodes[i]), 0);
+	while ((node = stet_hash_first(&hash))) {
+		stet_hash_remove(&hash, node);
+		n++;
+	}
+	assert_int_equal(n, N);
+	stet_hash_check(&hash);
+	stet_hash_release(&hash);
+	free(nodes);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -186,6 +212,7 @@ int main(void)
 		cmocka_unit_test(growing_may_fail),
 		cmocka_unit_test(only_the_first_table_is_needed),
 		cmocka_unit_test(removing_while_walking),
+		cmocka_unit_test(emptied_from_the_first),
 		cmocka_unit_test(mixing_is_one_to_one_on_samples),
 	};
 
