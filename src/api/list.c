@@ -363,7 +363,7 @@ static int leave(struct walking *w)
 static int step(struct walking *w)
 {
 	const struct level *top = &w->levels.v[w->levels.n - 1];
-	struct stet_dir_entry found;
+	struct stet_dir_entry found = { .ino = 0 };
 	struct stet_walk_entry entry = { .dir = top->ino, .depth = (uint32_t)w->levels.n };
 	int rc = stet_dir_next(top->it, &found);
 

@@ -91,20 +91,37 @@ static int check_granted(struct stet_volume *vol, struct stet_tx *tx, uint64_t i
 	return stet_txn_unchanged(tx->txn, &key, STET_ATTR_SIZE);
 }
 
-int stet_api_data_gate_(struct stet_api_op *op, uint64_t ino, bool append)
+/* O2. Whoever only waits for a lock is not in the way: the plain open that this belongs to may be what
+ * they wait for. */
+static int plain_gate(struct stet_api_op *op, const struct stet_lock_name *name, bool append)
 {
 	struct stet_volume *vol = op->vol;
+	enum stet_lock_mode mode = mode_of(NULL, append);
+	struct stet_lock_owner *blocker = NULL;
+	int rc = stet_lock_probe(vol->open_locks, name, mode, false, NULL, &blocker);
+
+	if (rc != -EBUSY || !blocker)
+		return rc;
+	if (!stet_lock_held(blocker, name, append ? STET_LOCK_X : STET_LOCK_IX))
+		return 0;
+	if (!op->ctx.wait)
+		return STET_FAIL(-EBUSY, "inode %llu is locked by transaction %llu",
+				 (unsigned long long)name->object,
+				 (unsigned long long)blocker->age);
+	return stet_lock_probe(vol->open_locks, name, mode, true, op->ctx.ticket, NULL);
+}
+
+int stet_api_data_gate_(struct stet_api_op *op, uint64_t ino, bool append)
+{
 	struct stet_lock_name name = name_of(ino);
-	enum stet_lock_mode mode = mode_of(op->tx, append);
 	int rc;
 
-	if (vol->open_lock_age == 0) /* O3 */
+	if (op->vol->open_lock_age == 0) /* O3 */
 		return 0;
 	if (!op->tx)
-		return stet_lock_probe(vol->open_locks, &name, mode, op->ctx.wait, op->ctx.ticket,
-				       NULL);
-	rc = stet_lock_acquire(&op->tx->open_owner, &name, mode, op->ctx.wait, op->ctx.ticket,
-			       NULL);
+		return plain_gate(op, &name, append);
+	rc = stet_lock_acquire(&op->tx->open_owner, &name, mode_of(op->tx, append), op->ctx.wait,
+			       op->ctx.ticket, NULL);
 	if (rc == -EDEADLK)
 		stet_txn_doom(op->tx->txn, rc);
 	return rc;

@@ -316,11 +316,14 @@ int stet_open(const char *path, const struct stet_open_options *options,
 
 /* --- close --- */
 
-static int close_volume(struct stet_volume *vol, bool settle)
+int stet_close(struct stet_volume *vol)
 {
-	struct stet_device *device = vol->keep_device ? NULL : vol->device;
+	struct stet_device *device;
 	int rc = 0;
 
+	if (!vol)
+		return 0;
+	device = vol->keep_device ? NULL : vol->device;
 	stet_api_lock_(vol);
 	if (vol->handles > 0)
 		rc = STET_FAIL(-EBUSY, "%llu handles are still open",
@@ -330,7 +333,7 @@ static int close_volume(struct stet_volume *vol, bool settle)
 		return rc;
 	stet_api_async_stop_(vol);
 	stet_api_worker_stop_(vol);
-	if (settle && !vol->read_only) {
+	if (!vol->read_only) {
 		stet_api_lock_(vol);
 		rc = stet_engine_settle(vol->engine);
 		stet_api_unlock_(vol);
@@ -338,16 +341,6 @@ static int close_volume(struct stet_volume *vol, bool settle)
 	free_volume(vol);
 	stet_device_close(device);
 	return rc;
-}
-
-int stet_close(struct stet_volume *vol)
-{
-	return vol ? close_volume(vol, true) : 0;
-}
-
-int stet_api_crash(struct stet_volume *vol)
-{
-	return close_volume(vol, false);
 }
 
 int stet_sync(struct stet_volume *vol)

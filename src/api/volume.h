@@ -34,10 +34,4 @@ STET_CHECKED int stet_api_open_device(struct stet_device *device,
 				      const struct stet_api_device_options *more,
 				      struct stet_volume **ret);
 
-/**
- * Ends the volume as a crash would: nothing is flushed and no checkpoint written. Otherwise as
- * stet_close.
- */
-int stet_api_crash(struct stet_volume *vol);
-
 #endif

@@ -122,12 +122,13 @@ static void *work(void *arg)
 
 int stet_api_worker_start_(struct stet_volume *vol)
 {
-	int rc = pthread_create(&vol->worker, NULL, work, vol);
+	int rc;
 
-	if (rc)
-		return STET_FAIL(-rc, "the background thread could not be started");
-	vol->has_worker = true;
-	return 0;
+	stet_api_lock_(vol); /* the thread looks at has_worker too */
+	rc = pthread_create(&vol->worker, NULL, work, vol);
+	vol->has_worker = rc == 0;
+	stet_api_unlock_(vol);
+	return rc ? STET_FAIL(-rc, "the background thread could not be started") : 0;
 }
 
 void stet_api_worker_stop_(struct stet_volume *vol)

@@ -65,6 +65,7 @@ static void release(struct stet_checker *c)
 	stet_vec_release(&c->inodes);
 	stet_vec_release(&c->names);
 	stet_vec_release(&c->orphans);
+	stet_vec_release(&c->values);
 }
 
 int stet_check_volume(struct stet_fs *fs, struct stet_engine *engine, unsigned flags,

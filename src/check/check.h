@@ -20,6 +20,9 @@
 	P(LIVE_EXTRA, "a block marked as live in the segment table belongs to nobody") \
 	P(ITEM_BAD, "a catalog item is malformed")                                     \
 	P(DATA_UNREADABLE, "file data cannot be read right from any copy")             \
+	P(XATTR_VALUE, "an attribute's value is not whole")                            \
+	P(XATTR_LEFTOVER, "a part of an attribute's value belongs to nobody")          \
+	P(DATA_COPY, "one copy of file data is bad")                                   \
 	P(NO_INODE, "content or attributes without an inode")                          \
 	P(ROOT_BAD, "the root directory is missing or not a directory")                \
 	P(NAME_DANGLING, "a name leads to an inode that does not exist")               \

@@ -23,6 +23,13 @@ struct stet_check_name {
 	uint8_t type;
 };
 
+/* A value of an attribute of the inode at hand, as far as its parts were seen. */
+struct stet_check_value {
+	uint64_t id, bytes;
+	uint32_t parts;
+	bool broken, taken;
+};
+
 struct stet_checker {
 	struct stet_fs *fs;
 	struct stet_engine *engine;
@@ -30,10 +37,11 @@ struct stet_checker {
 	stet_check_fn *fn;
 	void *arg;
 	struct stet_check_summary sum;
-	uint64_t **map; /* per slot: blocks that the root needs */
+	uint64_t **map; /* per slot: bitmaps of its blocks, see space.c */
 	STET_VEC(struct stet_check_inode) inodes;
 	STET_VEC(struct stet_check_name) names;
 	STET_VEC(struct stet_check_name) orphans; /* child, type = flags */
+	STET_VEC(struct stet_check_value) values;
 	uint8_t *data;                            /* room for one extent */
 };
 
@@ -41,7 +49,15 @@ STET_CHECKED int stet_check_report_(struct stet_checker *c, enum stet_problem_id
 				    const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 struct stet_check_inode *stet_check_find_(struct stet_checker *c, uint64_t ino);
 
+/* xattr.c: an XATTR item of the inode at hand; and the end of that inode's. */
+STET_CHECKED int stet_check_xattr_(struct stet_checker *c, uint64_t ino, const struct stet_key *key,
+				   const struct stet_val *val);
+STET_CHECKED int stet_check_xattrs_end_(struct stet_checker *c);
+
 STET_CHECKED int stet_check_space_(struct stet_checker *c); /* space.c */
+/* space.c: an extent of the current state; logged: which only the log holds. */
+STET_CHECKED int stet_check_extent_(struct stet_checker *c, const struct stet_extent *e,
+				    bool logged, uint64_t ino);
 STET_CHECKED int stet_check_scan_(struct stet_checker *c);  /* scan.c */
 STET_CHECKED int stet_check_names_(struct stet_checker *c); /* names.c */
 

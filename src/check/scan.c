@@ -12,8 +12,8 @@
 #include "format/value.h"
 #include "txn/txn.h"
 
-/* Content of large xattrs lies in EXTENTs of the inode from this block on (see doc/format.md). */
-#define FILE_BLOCKS_END STET_FILE_BLOCKS_MAX
+/* What only runs may hold: the scan has it resolved. */
+#define SYMBOLS (STET_INODE_CTIME_COMMIT | STET_INODE_MTIME_COMMIT | STET_INODE_DATA_COMMIT)
 
 static struct stet_check_inode *current(struct stet_checker *c, uint64_t ino)
 {
@@ -30,6 +30,12 @@ static int scan_inode(struct stet_checker *c, uint64_t ino, const struct stet_va
 
 	if (stet_inode_decode(val->b, val->bytes, &in))
 		return stet_check_report_(c, STET_PROBLEM_ITEM_BAD, ino, "%s", stet_error_text());
+	if (in.flags & SYMBOLS) {
+		int rc = stet_check_report_(c, STET_PROBLEM_ITEM_BAD, ino, "flags %#x", in.flags);
+
+		if (rc)
+			return rc;
+	}
 	info.size = in.size;
 	info.parent = in.parent;
 	info.blocks = in.blocks;
@@ -60,25 +66,37 @@ static int scan_dirent(struct stet_checker *c, uint64_t dir, const struct stet_v
 	return stet_vec_push(&c->names, name);
 }
 
-static int read_extent(struct stet_checker *c, uint64_t ino, uint64_t first,
-		       const struct stet_val *val, uint32_t blocks)
+/* 0: the copy is right; 1: it is not. */
+static int read_copy(struct stet_checker *c, const struct stet_extent *e, struct stet_addr addr)
 {
-	struct stet_extent e;
-	int rc = 0;
+	int rc = stet_cache_read(stet_engine_cache(c->engine), addr, STET_ADDR_NONE,
+				 e->block_count, e->crcs, c->data);
 
-	if (c->flags & STET_CHECK_SKIP_DATA || val->buf)
-		return 0; /* in memory: rebuilt from the log, which was verified */
-	if (stet_extent_decode(val->b, val->bytes, stet_engine_superblock(c->engine)->seg_blocks,
-			       &e))
+	return rc == 0 || rc == -ENOMEM ? rc : 1;
+}
+
+static int read_extent(struct stet_checker *c, uint64_t ino, uint64_t first,
+		       const struct stet_extent *e)
+{
+	enum stet_problem_id problem = STET_PROBLEM_DATA_UNREADABLE;
+	int first_copy, second_copy = 1;
+
+	if (c->flags & STET_CHECK_SKIP_DATA)
 		return 0;
-	rc = stet_cache_read(stet_engine_cache(c->engine), e.addr, e.addr2, e.block_count, e.crcs,
-			     c->data);
-	if (rc == -ENOMEM)
-		return rc;
-	return rc ? stet_check_report_(c, STET_PROBLEM_DATA_UNREADABLE, ino,
-				       "blocks %llu..%llu: %s", (unsigned long long)first,
-				       (unsigned long long)(first + blocks - 1), stet_error_text())
-		  : 0;
+	first_copy = read_copy(c, e, e->addr);
+	if (first_copy >= 0 && !stet_addr_is_none(e->addr2)) {
+		second_copy = read_copy(c, e, e->addr2);
+		if (first_copy + second_copy < 2)
+			problem = STET_PROBLEM_DATA_COPY;
+	}
+	if (first_copy < 0 || second_copy < 0)
+		return first_copy < 0 ? first_copy : second_copy;
+	if (first_copy == 0 && (second_copy == 0 || stet_addr_is_none(e->addr2)))
+		return 0;
+	return stet_check_report_(c, problem, ino, "blocks %llu..%llu: %s",
+				  (unsigned long long)first,
+				  (unsigned long long)(first + e->block_count - 1),
+				  stet_error_text());
 }
 
 static int place_extent(struct stet_checker *c, struct stet_check_inode *info, uint64_t first,
@@ -91,8 +109,6 @@ static int place_extent(struct stet_checker *c, struct stet_check_inode *info, u
 					(unsigned long long)first);
 	info->extents++;
 	info->last_end = first + blocks;
-	if (first >= FILE_BLOCKS_END)
-		return rc; /* of an xattr */
 	info->found_blocks += blocks;
 	uint64_t end_block = (info->size + STET_BLOCK_SIZE - 1) / STET_BLOCK_SIZE;
 	if (first + blocks > end_block)
@@ -106,6 +122,7 @@ static int place_extent(struct stet_checker *c, struct stet_check_inode *info, u
 static int scan_extent(struct stet_checker *c, const struct stet_key *key,
 		       const struct stet_val *val)
 {
+	uint32_t seg_blocks = stet_engine_superblock(c->engine)->seg_blocks;
 	uint64_t ino = stet_key_object(key->b);
 	uint64_t first = stet_key_suffix_u64(key->b);
 	struct stet_check_inode *info = current(c, ino);
@@ -113,8 +130,8 @@ static int scan_extent(struct stet_checker *c, const struct stet_key *key,
 	struct stet_extent e;
 
 	if (!val->buf) {
-		if (stet_extent_decode(val->b, val->bytes,
-				       stet_engine_superblock(c->engine)->seg_blocks, &e))
+		if (stet_item_verify(key->b, key->bytes, val->b, val->bytes, seg_blocks) ||
+		    stet_extent_decode(val->b, val->bytes, seg_blocks, &e))
 			return stet_check_report_(c, STET_PROBLEM_ITEM_BAD, ino, "%s",
 						  stet_error_text());
 		blocks = e.block_count;
@@ -124,7 +141,10 @@ static int scan_extent(struct stet_checker *c, const struct stet_key *key,
 	c->sum.extents++;
 	c->sum.data_blocks += blocks;
 	int rc = place_extent(c, info, first, blocks);
-	return rc ? rc : read_extent(c, ino, first, val, blocks);
+	if (rc || val->buf)
+		return rc; /* in memory: rebuilt from the log, which was verified */
+	rc = stet_check_extent_(c, &e, val->serial != 0, ino);
+	return rc ? rc : read_extent(c, ino, first, &e);
 }
 
 static int scan_orphan(struct stet_checker *c, const struct stet_key *key,
@@ -141,15 +161,33 @@ static int scan_orphan(struct stet_checker *c, const struct stet_key *key,
 	return stet_vec_push(&c->orphans, o);
 }
 
+static int scan_xattr(struct stet_checker *c, const struct stet_key *key,
+		      const struct stet_val *val)
+{
+	uint64_t ino = stet_key_object(key->b);
+
+	if (!current(c, ino))
+		return stet_check_report_(c, STET_PROBLEM_NO_INODE, ino, "an attribute");
+	return stet_check_xattr_(c, ino, key, val);
+}
+
 static int scan_item(struct stet_checker *c, const struct stet_key *key, const struct stet_val *val)
 {
 	uint64_t ino = stet_key_object(key->b);
 
 	if (stet_key_verify(key->b, key->bytes))
 		return stet_check_report_(c, STET_PROBLEM_ITEM_BAD, 0, "%s", stet_error_text());
+	if (c->values.n > 0 && !current(c, ino)) {
+		int rc = stet_check_xattrs_end_(c);
+
+		if (rc)
+			return rc;
+	}
 	switch (stet_key_get_kind(key->b)) {
 	case STET_KIND_INODE:
 		return scan_inode(c, ino, val);
+	case STET_KIND_XATTR:
+		return scan_xattr(c, key, val);
 	case STET_KIND_DIRENT:
 		return scan_dirent(c, ino, val);
 	case STET_KIND_EXTENT:
@@ -193,6 +231,8 @@ int stet_check_scan_(struct stet_checker *c)
 		}
 		stet_scan_close(scan);
 	}
+	if (!rc)
+		rc = stet_check_xattrs_end_(c);
 	stet_txn_end(txn);
 	stet_free(val);
 	if (rc == -EIO || rc == -EUCLEAN)

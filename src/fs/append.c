@@ -1,15 +1,15 @@
 /* append.c - writing at the end, wherever that will be.
  *
- * A PLAIN append is a write at the current end. A transaction stages what it appends, up to a limit for
- * each file, and writes it when it is ordered, at the end as it is then: so transactions that append to one
- * log file do not meet.
+ * A PLAIN append is a write at the current end. A transaction stages what it appends, up to a limit
+ * for each file, and writes it when it is ordered, at the end as it is then: so transactions that
+ * append to one log file do not meet.
  *
- * A1. An appender holds DATA IX: appenders go together; who writes, truncates or (at LOCKING) reads the
- *     file holds X or S and keeps them out. Without it a writer's size and extents could be published
- *     over an append that was ordered after they were staged.
- * A2. Once the transaction changes the file in another way, or stages more than the limit, it takes the
- *     whole file (X), and what was staged is written at the end that it sees (settle). From then on its
- *     appends are writes.
+ * A1. An appender holds DATA IX: appenders go together; who writes, truncates or (at LOCKING) reads
+ *     the file holds X or S and keeps them out. Without it a writer's size and extents could be
+ *     published over an append that was ordered after they were staged.
+ * A2. Once the transaction changes the file in another way, or stages more than the limit, it takes
+ *     the whole file (X), and what was staged is written at the end that it sees (settle). From
+ *     then on its appends are writes.
  * A3. What is staged is part of the file to the transaction itself: reads and sizes include it.
  */
 #include <string.h>

@@ -1,14 +1,14 @@
 /* data.c - file data: locking it, reading it, finding holes in it.
  *
- * D1. Who changes data holds EXISTS S on the inode and DATA X on the file: on all of it at SNAPSHOT and
- *     SERIALIZABLE, on the range at LOCKING. An appender holds DATA IX: appenders do not meet.
+ * D1. Who changes data holds EXISTS S on the inode and DATA X on the file: on all of it at SNAPSHOT
+ *     and SERIALIZABLE, on the range at LOCKING. An appender holds DATA IX: appenders do not meet.
  * D2. At LOCKING the range is widened to whole extents, because cutting one stages its rests (E2 of
  *     extent.c), and nobody may change those meanwhile; and to the whole file while that is inline.
- * D3. Beyond the size a file reads as zeros. That costs nothing because the bytes behind the size in the
- *     last block are always zero, and no extent lies behind it but what a truncation has yet to free:
- *     before a file grows, that is finished (pending).
- * D4. A read is planned under the volume's lock and filled without it: memory and holes are answered at
- *     once, the rest are pieces of one run on the device each.
+ * D3. Beyond the size a file reads as zeros. That costs nothing because the bytes behind the size
+ *     in the last block are always zero, and no extent lies behind it but what a truncation has yet
+ *     to free: before a file grows, that is finished (pending).
+ * D4. A read is planned under the volume's lock and filled without it: memory and holes are
+ *     answered at once, the rest are pieces of one run on the device each.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -225,8 +225,8 @@ int stet_data_free_from_(struct fs_data *d, uint64_t from, uint64_t *ret_removed
 
 	if (rc)
 		return rc;
-	if (n <= STET_TRUNCATE_DIRECT_ || (!d->file && stet_txn_level(d->ctx->txn) !=
-							      STET_LEVEL_PLAIN)) {
+	if (n <= STET_TRUNCATE_DIRECT_ ||
+	    (!d->file && stet_txn_level(d->ctx->txn) != STET_LEVEL_PLAIN)) {
 		rc = stet_extent_cut_(d->ctx, d->ino, from, STET_FILE_BLOCKS_MAX, ret_removed);
 		if (!rc && !d->file && stet_orphan_maybe_(d->ctx->fs, d->ino))
 			rc = stet_orphan_unmark_(d->ctx, d->ino, STET_ORPHAN_TRUNCATE);
@@ -243,7 +243,7 @@ int stet_data_free_from_(struct fs_data *d, uint64_t from, uint64_t *ret_removed
 struct plan {
 	struct stet_fs_ctx *ctx;
 	uint64_t off; /* where buf begins */
-	uint64_t at; /* filled or planned up to here */
+	uint64_t at;  /* filled or planned up to here */
 	uint64_t end;
 	uint8_t *buf;
 	struct stet_read_piece *pieces;
@@ -271,22 +271,31 @@ struct run {
 	uint16_t count;
 };
 
+/* Byte on the device, UINT64_MAX when it lies nowhere. */
+static uint64_t off_of(const struct plan *p, struct stet_addr addr, uint16_t count)
+{
+	uint64_t off;
+
+	if (stet_addr_is_none(addr) ||
+	    stet_space_locate(stet_engine_space(stet_txn_engine(p->ctx->txn)), addr, count, &off))
+		return UINT64_MAX;
+	return off;
+}
+
+/* One copy that lies somewhere is enough. */
 static int locate(struct plan *p, const struct run *run, struct stet_read_piece *piece)
 {
-	struct stet_space *space = stet_engine_space(stet_txn_engine(p->ctx->txn));
-	int rc = stet_space_locate(space, run->addr, run->count, &piece->device_off);
-
-	piece->device_off2 = UINT64_MAX;
-	if (!rc && !stet_addr_is_none(run->addr2))
-		rc = stet_space_locate(space, run->addr2, run->count, &piece->device_off2);
-	if (rc == -ESTALE)
+	piece->device_off = off_of(p, run->addr, run->count);
+	piece->device_off2 = off_of(p, run->addr2, run->count);
+	if (piece->device_off == UINT64_MAX && piece->device_off2 == UINT64_MAX)
 		return STET_FAIL(-EIO, "block %" PRIu64 " of a file: its segment is gone",
 				 run->first);
-	return rc;
+	return 0;
 }
 
 /* Plans [p->at, to), which lies within the run. */
-static int plan_run(struct plan *p, const struct run *run, uint64_t to, struct stet_read_piece **ret)
+static int plan_run(struct plan *p, const struct run *run, uint64_t to,
+		    struct stet_read_piece **ret)
 {
 	struct stet_read_piece *piece = &p->pieces[p->n];
 	int rc = locate(p, run, piece);
@@ -330,8 +339,8 @@ static int plan_placed(struct plan *p, const struct fs_extent *x, const struct f
 		} while (done + run.count < piece->count &&
 			 buf->addr[i + run.count].v == stet_addr_add(run.addr, run.count).v &&
 			 stet_addr_block(buf->addr[i + run.count]) != 0 &&
-			 (!buf->addr2 || buf->addr2[i + run.count].v ==
-						 stet_addr_add(run.addr2, run.count).v));
+			 (!buf->addr2 ||
+			  buf->addr2[i + run.count].v == stet_addr_add(run.addr2, run.count).v));
 		rc = plan_run(p, &run, run_end(p, &run), &out);
 		if (rc)
 			return rc;
@@ -358,8 +367,7 @@ static int plan_extent(struct plan *p, const struct fs_extent *x, const struct f
 	if (rc)
 		return rc;
 	for (uint16_t k = 0; k < run.count; k++)
-		out->crc[k] =
-			stet_get_le32(x->e.crcs + sizeof(le32) * ((size_t)piece->shift + k));
+		out->crc[k] = stet_get_le32(x->e.crcs + sizeof(le32) * ((size_t)piece->shift + k));
 	return 0;
 }
 
@@ -387,7 +395,8 @@ static int plan_extents(struct plan *p, uint64_t ino)
 {
 	struct fs_piece piece;
 	struct fs_walk walk;
-	int rc = stet_walk_open_(p->ctx, ino, p->at >> STET_BLOCK_SHIFT, stet_blocks_(p->end), &walk);
+	int rc = stet_walk_open_(p->ctx, ino, p->at >> STET_BLOCK_SHIFT, stet_blocks_(p->end),
+				 &walk);
 
 	if (rc)
 		return rc;
@@ -408,7 +417,8 @@ static int plan_extents(struct plan *p, uint64_t ino)
 	return rc;
 }
 
-/* At LOCKING a reader keeps its range from changing; one that saw the end, the file from growing. */
+/* At LOCKING a reader keeps its range from changing; one that saw the end, the file from
+ * growing. */
 static int read_lock(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint64_t len,
 		     uint64_t size)
 {
@@ -463,8 +473,9 @@ int stet_fs_read_plan(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, size_
 		      struct stet_read_piece *pieces, size_t cap, size_t *ret_pieces,
 		      size_t *ret_len, struct stet_view **ret_pin)
 {
-	struct plan p = { .ctx = ctx, .off = off, .at = off, .buf = buf, .pieces = pieces,
-			  .cap = cap };
+	struct plan p = {
+		.ctx = ctx, .off = off, .at = off, .buf = buf, .pieces = pieces, .cap = cap
+	};
 	struct stet_view *pin = NULL;
 	const uint8_t *staged;
 	struct fs_inode in;
@@ -491,7 +502,8 @@ int stet_fs_read_plan(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, size_
 
 /* --- holes --- */
 
-/* The next mapped (hole: unmapped) block at or after `from`, below `to`; `to` when there is none. */
+/* The next mapped (hole: unmapped) block at or after `from`, below `to`; `to` when there is
+ * none. */
 static int find_block(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t from, uint64_t to, bool hole,
 		      uint64_t *ret)
 {

@@ -1,9 +1,9 @@
 /* dir.c - listings of directories, and where symbolic links lead.
  *
- * L1. A listing is a range of the catalog: names come in byte order, each once, as the transaction saw
- *     them when the listing was opened (its own changes as they are).
- * L2. At LOCKING nobody adds or takes a name while somebody who listed the directory is not ordered; at
- *     SERIALIZABLE the range must be the same when the reader is ordered.
+ * L1. A listing is a range of the catalog: names come in byte order, each once, as the transaction
+ *     saw them when the listing was opened (its own changes as they are).
+ * L2. At LOCKING nobody adds or takes a name while somebody who listed the directory is not
+ *     ordered; at SERIALIZABLE the range must be the same when the reader is ordered.
  */
 #include <inttypes.h>
 #include <string.h>

@@ -1,21 +1,24 @@
-/* extent.c - which blocks of a file lie where: walking, cutting, and fitting changes to the current state.
+/* extent.c - which blocks of a file lie where: walking, cutting, and fitting changes to the current
+ * state.
  *
- * An EXTENT's key is its first block; no two overlap (F2). What one transaction sees of a file is not what
- * is there when it is ordered: the log may have split an extent where a segment ended, the cleaner may
- * have moved one. Neither changes content, so neither is a conflict; but a rest that was cut from an
- * extent in an old view must not bring old places back, and an extent that was split must not shine
- * through where the transaction wrote. Therefore, for files that others see (fs_file):
+ * An EXTENT's key is its first block; no two overlap (F2). What one transaction sees of a file is
+ * not what is there when it is ordered: the log may have split an extent where a segment ended, the
+ * cleaner may have moved one. Neither changes content, so neither is a conflict; but a rest that
+ * was cut from an extent in an old view must not bring old places back, and an extent that was
+ * split must not shine through where the transaction wrote. Therefore, for files that others see
+ * (fs_file):
  *
- * E1. `mine` holds the blocks that the transaction has given content or taken it from. There only its
- *     own extents count (birth 0).
- * E2. Of an extent of others that is cut the rests are staged, for the transaction to see (its own new
- *     extent may have the same key); their keys are in `rests`. So whatever extent of others overlaps
- *     `mine` later is a piece that was split off below: its content outside `mine` is in a rest, and it is
- *     passed over. The locks see to it that the content of a rest cannot change.
- * E3. At ordering every rest is replaced by what is then current there, and every current extent is cut
- *     to what lies outside `mine` (rebase). So in the end cutting works on the current places.
+ * E1. `mine` holds the blocks that the transaction has given content or taken it from. There only
+ *     its own extents count (birth 0).
+ * E2. Of an extent of others that is cut the rests are staged, for the transaction to see (its own
+ *     new extent may have the same key); their keys are in `rests`. So whatever extent of others
+ *     overlaps `mine` later is a piece that was split off below: its content outside `mine` is in a
+ *     rest, and it is passed over. The locks see to it that the content of a rest cannot change.
+ * E3. At ordering every rest is replaced by what is then current there, and every current extent is
+ *     cut to what lies outside `mine` (rebase). So in the end cutting works on the current places.
  * E4. A walk gives each block at most once: a piece split off below may also lie within a rest.
- * Files that are direct (PLAIN, ordering, own inodes) have no `mine`: cutting changes the keys for good.
+ * Files that are direct (PLAIN, ordering, own inodes) have no `mine`: cutting changes the keys for
+ * good.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -166,9 +169,9 @@ int stet_extent_read_(struct stet_fs_ctx *ctx, const struct fs_extent *x, uint16
 
 	if (!buf)
 		return stet_cache_read(cache, stet_addr_add(x->e.addr, shift),
-				       stet_addr_is_none(x->e.addr2) ?
-					       STET_ADDR_NONE :
-					       stet_addr_add(x->e.addr2, shift),
+				       stet_addr_is_none(x->e.addr2)
+					       ? STET_ADDR_NONE
+					       : stet_addr_add(x->e.addr2, shift),
 				       1, x->e.crcs + sizeof(le32) * shift, out);
 	i = (uint32_t)x->val.buf_from + shift;
 	if (buf->data) {
@@ -213,8 +216,8 @@ static int del_key(struct stet_txn *txn, uint64_t ino, uint64_t first)
 	return stet_txn_del(txn, &key);
 }
 
-/* Leaves of the extent what lies outside `gone`. The key of the extent itself is changed last: until
- * then it holds the reference to the buffer. keep_key: something else has taken that key. */
+/* Leaves of the extent what lies outside `gone`. The key of the extent itself is changed last:
+ * until then it holds the reference to the buffer. keep_key: something else has taken that key. */
 static int keep_parts(struct stet_txn *txn, uint64_t ino, const struct fs_extent *x,
 		      const struct fs_ranges *gone, struct fs_file *file, bool keep_key)
 {
@@ -297,7 +300,7 @@ int stet_extent_drop_later_(struct fs_file *file, uint64_t lo)
 struct rebase {
 	struct stet_fs_ctx *ctx;
 	struct fs_file *file;
-	struct stet_txn *now; /* reads the current committed state */
+	struct stet_txn *now;         /* reads the current committed state */
 	const struct fs_ranges *gone; /* what is cut out of it */
 	uint32_t seg_blocks;
 	uint64_t removed, counted; /* blocks, among those below `counted` */

@@ -1,8 +1,8 @@
 /* fs.c - the file system of one open volume, and what it registers with the engine.
  *
- * The hooks give meaning to catalog values: how intents on inodes merge, which values are the same to a
- * reader, and what "of the commit" turns into. They keep nothing; all state is the transaction's
- * (state.c) or the volume's (orphan.c).
+ * The hooks give meaning to catalog values: how intents on inodes merge, which values are the same
+ * to a reader, and what "of the commit" turns into. They keep nothing; all state is the
+ * transaction's (state.c) or the volume's (orphan.c).
  */
 #include <string.h>
 

@@ -1,15 +1,15 @@
 /* fs.h - files and directories over the catalog, by inode number, in transactions.
  *
  * Every call takes a transaction (PLAIN for one operation outside any) and works under the volume's
- * lock. Calls that may wait take a ticket: STET_WAIT means nothing was changed, call again when it fires.
- * `wait` false in the context turns waiting for locks into -EBUSY.
+ * lock. Calls that may wait take a ticket: STET_WAIT means nothing was changed, call again when it
+ * fires. `wait` false in the context turns waiting for locks into -EBUSY.
  *
- * F1. Every name leads to an inode that exists; every inode has as many names as nlink says (a directory
- *     one); an inode with nlink 0 has an ORPHAN key.
- * F2. The EXTENTs of a file do not overlap; none lies at or beyond the size (but what a TRUNCATE orphan
- *     still has to free); a file with INLINE content has none.
- * F3. A directory's size is the number of its names, `subdirs` of those the directories; `parent` leads to
- *     the root without a cycle.
+ * F1. Every name leads to an inode that exists; every inode has as many names as nlink says (a
+ *     directory one); an inode with nlink 0 has an ORPHAN key.
+ * F2. The EXTENTs of a file do not overlap; none lies at or beyond the size (but what a TRUNCATE
+ *     orphan still has to free); a file with INLINE content has none.
+ * F3. A directory's size is the number of its names, `subdirs` of those the directories; `parent`
+ *     leads to the root without a cycle.
  */
 #ifndef STET_FS_FS_H
 #define STET_FS_FS_H
@@ -29,10 +29,10 @@ struct stet_fs_name {
 };
 
 /* Attribute groups: masks of reads, locks and intents. */
-#define STET_ATTR_MODE 0x0001u /* mode, uid, gid */
+#define STET_ATTR_MODE 0x0001u  /* mode, uid, gid */
 #define STET_ATTR_TIMES 0x0002u /* explicit atime, mtime */
 #define STET_ATTR_NLINK 0x0004u
-#define STET_ATTR_SIZE 0x0008u /* size, blocks, mtime of files, data_version */
+#define STET_ATTR_SIZE 0x0008u  /* size, blocks, mtime of files, data_version */
 #define STET_ATTR_NAMES 0x0010u /* entries and mtime of a directory */
 #define STET_ATTR_EXISTS 0x0020u
 #define STET_ATTR_PARENT 0x0040u
@@ -67,7 +67,7 @@ struct stet_fs_ctx {
 	struct stet_fs *fs;
 	struct stet_txn *txn;
 	struct stet_ticket *ticket; /* for STET_WAIT */
-	bool wait; /* for locks; false: -EBUSY at once */
+	bool wait;                  /* for locks; false: -EBUSY at once */
 };
 
 /* --- names --- */
@@ -139,11 +139,12 @@ STET_CHECKED int stet_fs_xattr_list(struct stet_fs_ctx *ctx, uint64_t ino, char 
 				    size_t *ret_len);
 
 /* --- data --- */
-/* Plans a read of [off, off + len): pieces cut at the size, in order, with `out` set into buf. Holes and
- * memory are filled at once (their pieces are left out). *ret_len: bytes to be answered. The pieces are
- * filled with stet_cache_fill without the lock while the view stays pinned (pin: closed by the
- * caller with stet_view_close after filling; NULL when no piece needs the device). Frozen buffers are
- * never among the pieces. cap: room in pieces; a longer read is cut short there. */
+/* Plans a read of [off, off + len): pieces cut at the size, in order, with `out` set into buf.
+ * Holes and memory are filled at once (their pieces are left out). *ret_len: bytes to be answered.
+ * The pieces are filled with stet_cache_fill without the lock while the view stays pinned (pin:
+ * closed by the caller with stet_view_close after filling; NULL when no piece needs the device).
+ * Frozen buffers are never among the pieces. cap: room in pieces; a longer read is cut short
+ * there. */
 STET_CHECKED int stet_fs_read_plan(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, size_t len,
 				   uint8_t *buf, struct stet_read_piece *pieces, size_t cap,
 				   size_t *ret_pieces, size_t *ret_len, struct stet_view **ret_pin);
@@ -152,7 +153,8 @@ STET_CHECKED int stet_fs_write(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t o
 			       const void *data, size_t len);
 /* At the end of the file as it is when ordered; up to 64 KiB per file and transaction stay staged
  * without a data lock. */
-STET_CHECKED int stet_fs_append(struct stet_fs_ctx *ctx, uint64_t ino, const void *data, size_t len);
+STET_CHECKED int stet_fs_append(struct stet_fs_ctx *ctx, uint64_t ino, const void *data,
+				size_t len);
 STET_CHECKED int stet_fs_truncate(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t size);
 /* Frees whole blocks in the range, zeroes the edges; the size stays. */
 STET_CHECKED int stet_fs_punch(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint64_t len);
@@ -166,15 +168,15 @@ STET_CHECKED int stet_fs_seek(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t of
 STET_CHECKED int stet_fs_hold(struct stet_fs *fs, uint64_t ino);
 void stet_fs_unhold(struct stet_fs *fs, uint64_t ino);
 uint64_t stet_fs_held_count(const struct stet_fs *fs);
-/* A step of orphan reclaim: frees a bounded number of extents of one orphan as one plain operation. 1 =
- * did something, 0 = nothing can be reclaimed now, STET_WAIT, < 0. */
+/* A step of orphan reclaim: frees a bounded number of extents of one orphan as one plain operation.
+ * 1 = did something, 0 = nothing can be reclaimed now, STET_WAIT, < 0. */
 STET_CHECKED int stet_fs_reclaim_step(struct stet_fs *fs, struct stet_ticket *ticket);
 bool stet_fs_wants_reclaim(const struct stet_fs *fs);
 
 /* --- for the cleaner --- */
-/* If block `block` of `ino` now lies at `addr` in the current state, stages the whole extent's part in that
- * segment to be written to a new place, birth and checksums unchanged (plain operation, COLD head).
- * *ret_moved: blocks staged. */
+/* If block `block` of `ino` now lies at `addr` in the current state, stages the whole extent's part
+ * in that segment to be written to a new place, birth and checksums unchanged (plain operation,
+ * COLD head). *ret_moved: blocks staged. */
 STET_CHECKED int stet_fs_move(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t block,
 			      struct stet_addr addr, uint32_t *ret_moved);
 

@@ -1,4 +1,5 @@
-/* fs_internal.h - what the files of fs/ share: inodes and their intents, per-transaction state, locks. */
+/* fs_internal.h - what the files of fs/ share: inodes and their intents, per-transaction state,
+ * locks. */
 #ifndef STET_FS_FS_INTERNAL_H
 #define STET_FS_FS_INTERNAL_H
 
@@ -8,8 +9,8 @@
 #include "base/vec.h"
 #include "fs/fs.h"
 
-/* Reads only: the mtime itself, whatever changed it (STET_ATTR_SIZE and _NAMES look at what was changed,
- * STET_ATTR_TIMES at what was set). */
+/* Reads only: the mtime itself, whatever changed it (STET_ATTR_SIZE and _NAMES look at what was
+ * changed, STET_ATTR_TIMES at what was set). */
 #define STET_ATTR_MTIME_ 0x0100u
 
 /* Space that items take in log and tree, for reservations. */
@@ -22,13 +23,13 @@
 struct stet_fs {
 	struct stet_engine *engine; /* set by attach, then constant */
 	/* --- under the volume's lock --- */
-	struct stet_hash held; /* inode numbers that are open: struct fs_hold of orphan.c */
+	struct stet_hash held;    /* inode numbers that are open: struct fs_hold of orphan.c */
 	struct stet_hash orphans; /* known orphans: struct fs_orphan of orphan.c */
-	struct stet_list work; /* of them, those to be looked at */
-	struct stet_list parked; /* of them, those that are open */
-	bool scan_done; /* all orphans of the volume are known */
-	uint64_t scan_from; /* else: next inode number to scan from */
-	bool no_reclaim; /* nothing can be written */
+	struct stet_list work;    /* of them, those to be looked at */
+	struct stet_list parked;  /* of them, those that are open */
+	bool scan_done;           /* all orphans of the volume are known */
+	uint64_t scan_from;       /* else: next inode number to scan from */
+	bool no_reclaim;          /* nothing can be written */
 };
 
 /* --- inode.c --- */
@@ -46,7 +47,7 @@ enum {
 	STET_SET_CTIME_ = 0x20,
 	STET_SET_SIZE_ = 0x40,
 	STET_SET_PARENT_ = 0x80,
-	STET_SET_INLINE_ = 0x100, /* the content, all of it, is what follows */
+	STET_SET_INLINE_ = 0x100,  /* the content, all of it, is what follows */
 	STET_SET_OUTLINE_ = 0x200, /* the content is in extents */
 };
 
@@ -59,8 +60,8 @@ struct stet_inode_intent {
 	uint32_t inline_bytes;
 	int64_t nlink, entries, subdirs, blocks; /* added */
 	int64_t atime_ns, mtime_ns, ctime_ns;
-	int64_t touch_ns; /* what touched times look like until the commit */
-	uint64_t size; /* set */
+	int64_t touch_ns;  /* what touched times look like until the commit */
+	uint64_t size;     /* set */
 	uint64_t size_min; /* after that: at least */
 	uint64_t parent;
 };
@@ -94,11 +95,11 @@ STET_CHECKED int stet_intent_send_(struct stet_fs_ctx *ctx, uint64_t ino,
 
 /* --- state.c: what a transaction remembers; nothing at PLAIN --- */
 enum stet_claim_kind {
-	STET_CLAIM_DIR, /* the directory lives: a name was added or taken */
-	STET_CLAIM_EMPTY, /* the directory has no names: it was removed */
-	STET_CLAIM_GAIN, /* the inode had a name when it gained another */
-	STET_CLAIM_TREE, /* the directory is not among its ancestors: it was moved */
-	STET_CLAIM_ALIVE, /* the inode exists: its data, attributes or xattrs changed */
+	STET_CLAIM_DIR,      /* the directory lives: a name was added or taken */
+	STET_CLAIM_EMPTY,    /* the directory has no names: it was removed */
+	STET_CLAIM_GAIN,     /* the inode had a name when it gained another */
+	STET_CLAIM_TREE,     /* the directory is not among its ancestors: it was moved */
+	STET_CLAIM_ALIVE,    /* the inode exists: its data, attributes or xattrs changed */
 	STET_CLAIM_UNLINKED, /* no check: it may have lost its last name */
 };
 
@@ -122,12 +123,12 @@ struct fs_file {
 	struct stet_hash_node node;
 	struct stet_list link;
 	uint64_t ino;
-	bool locked; /* the whole file's data, and it was unchanged then */
-	struct fs_ranges mine; /* blocks whose content (or absence) is the transaction's */
+	bool locked;              /* the whole file's data, and it was unchanged then */
+	struct fs_ranges mine;    /* blocks whose content (or absence) is the transaction's */
 	STET_VEC(uint64_t) rests; /* first blocks of rests of cut extents that were staged */
-	struct fs_ranges lazy; /* of mine: gone, but what was mapped there is not counted yet */
-	uint64_t lazy_from; /* the lowest of it; UINT64_MAX: none */
-	struct stet_buf append; /* staged, to be written at the end when ordered */
+	struct fs_ranges lazy;    /* of mine: gone, but what was mapped there is not counted yet */
+	uint64_t lazy_from;       /* the lowest of it; UINT64_MAX: none */
+	struct stet_buf append;   /* staged, to be written at the end when ordered */
 };
 
 struct fs_state {
@@ -144,7 +145,8 @@ struct fs_state *stet_state_(const struct stet_fs_ctx *ctx);
 STET_CHECKED int stet_state_created_(struct stet_fs_ctx *ctx, uint64_t ino); /* notes it */
 bool stet_state_is_created_(const struct stet_fs_ctx *ctx, uint64_t ino);
 /* Once per (ino, kind). Nothing at PLAIN, nor (but UNLINKED) for what the transaction created. */
-STET_CHECKED int stet_state_claim_(struct stet_fs_ctx *ctx, uint64_t ino, enum stet_claim_kind kind);
+STET_CHECKED int stet_state_claim_(struct stet_fs_ctx *ctx, uint64_t ino,
+				   enum stet_claim_kind kind);
 bool stet_state_claimed_(const struct stet_fs_ctx *ctx, uint64_t ino, enum stet_claim_kind kind);
 struct fs_file *stet_state_find_file_(const struct stet_fs_ctx *ctx, uint64_t ino);
 /* Finds or makes. */
@@ -200,7 +202,7 @@ STET_CHECKED int stet_victim_drop_(struct stet_fs_ctx *ctx, const struct stet_di
 struct fs_extent {
 	uint64_t first;
 	uint16_t count;
-	uint64_t birth; /* 0: of this transaction */
+	uint64_t birth;       /* 0: of this transaction */
 	struct stet_extent e; /* when val.buf is NULL; crcs point into val */
 	struct stet_val val;
 };
@@ -235,11 +237,11 @@ STET_CHECKED int stet_extent_count_(struct stet_fs_ctx *ctx, uint64_t ino, uint6
 STET_CHECKED int stet_extent_read_(struct stet_fs_ctx *ctx, const struct fs_extent *x,
 				   uint16_t shift, uint8_t *out);
 uint16_t stet_extent_max_(const struct stet_fs_ctx *ctx);
-/* As cut, of all from lo on (where no extent is cut in two) and without looking: they are counted, and
- * freed, when the transaction is ordered. */
+/* As cut, of all from lo on (where no extent is cut in two) and without looking: they are counted,
+ * and freed, when the transaction is ordered. */
 STET_CHECKED int stet_extent_drop_later_(struct fs_file *file, uint64_t lo);
-/* At ordering: makes what was staged for the file fit the current state. lazily: what was dropped for
- * later is left to reclaim; else *ret_removed is how many blocks were mapped there. */
+/* At ordering: makes what was staged for the file fit the current state. lazily: what was dropped
+ * for later is left to reclaim; else *ret_removed is how many blocks were mapped there. */
 STET_CHECKED int stet_extent_rebase_(struct stet_fs_ctx *ctx, struct fs_file *file, bool lazily,
 				     uint64_t *ret_removed);
 
@@ -252,25 +254,27 @@ struct fs_data {
 	struct stet_fs_ctx *ctx;
 	uint64_t ino;
 	struct fs_inode in;
-	struct fs_file *file; /* NULL: direct */
+	struct fs_file *file;  /* NULL: direct */
 	uint64_t pending_from; /* an earlier truncation has yet to free blocks from here on */
 };
 /* Reads the inode. -EISDIR, -EINVAL (no regular file), -EROFS. */
 STET_CHECKED int stet_data_begin_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_data *d);
-/* Locks bytes [lo, hi) for changing; the whole file unless at LOCKING, and if something is staged. */
+/* Locks bytes [lo, hi) for changing; the whole file unless at LOCKING, and if something is
+ * staged. */
 STET_CHECKED int stet_data_lock_(struct fs_data *d, uint64_t lo, uint64_t hi,
 				 enum stet_lock_mode mode);
-/* Looks for an earlier truncation that is not done: before the file grows or is cut. With many extents
- * left, a PLAIN transaction waits for reclaim: STET_WAIT. */
+/* Looks for an earlier truncation that is not done: before the file grows or is cut. With many
+ * extents left, a PLAIN transaction waits for reclaim: STET_WAIT. */
 STET_CHECKED int stet_data_pending_(struct fs_data *d);
-/* Frees blocks from `from` on; many are only marked, for reclaim or for ordering. *ret_removed: blocks. */
+/* Frees blocks from `from` on; many are only marked, for reclaim or for ordering. *ret_removed:
+ * blocks. */
 STET_CHECKED int stet_data_free_from_(struct fs_data *d, uint64_t from, uint64_t *ret_removed);
 /* Changes begin: frees what is pending. *ret_removed: blocks. */
 STET_CHECKED int stet_data_finish_pending_(struct fs_data *d, uint64_t *ret_removed);
 /* Promises space for writing len bytes at once. */
 STET_CHECKED int stet_data_reserve_(struct fs_data *d, uint64_t len, bool privileged);
-/* The change itself; what can fail for what is there (-EIO) fails before anything is changed. Reads the
- * inode anew. */
+/* The change itself; what can fail for what is there (-EIO) fails before anything is changed. Reads
+ * the inode anew. */
 STET_CHECKED int stet_data_write_(struct fs_data *d, uint64_t off, const uint8_t *data, size_t len);
 /* Stages what happened to the inode, and the claim. */
 STET_CHECKED int stet_data_send_(struct fs_data *d, struct stet_inode_intent *intent,

@@ -1,13 +1,14 @@
 /* inode.c - inodes: intents and how they merge, attributes as users see them.
  *
- * A transaction that changes an inode which it did not create stages what it does, not what comes out
- * (struct stet_inode_intent): so transactions that add names to one directory, or links to one file,
- * do not lose each other's changes, and hold no lock against each other.
+ * A transaction that changes an inode which it did not create stages what it does, not what comes
+ * out (struct stet_inode_intent): so transactions that add names to one directory, or links to one
+ * file, do not lose each other's changes, and hold no lock against each other.
  *
- * I1. An intent is applied in the order set, add, touch. combine(a, b) does what a followed by b does.
- * I2. A touched ctime becomes max(old, commit), a touched mtime the commit's time; an mtime that is set
- *     after it was touched stays as set. Until there is a stamp a flag in the value stands for "of the
- *     commit", and the field holds the time of the operation.
+ * I1. An intent is applied in the order set, add, touch. combine(a, b) does what a followed by b
+ *     does.
+ * I2. A touched ctime becomes max(old, commit), a touched mtime the commit's time; an mtime that is
+ *     set after it was touched stays as set. Until there is a stamp a flag in the value stands for
+ *     "of the commit", and the field holds the time of the operation.
  * I3. What comes out of a merge is a valid inode; if not, the base was bad: -EUCLEAN.
  */
 #include <inttypes.h>
@@ -433,8 +434,8 @@ static void setattr_intent(struct stet_fs_ctx *ctx, unsigned set, const struct s
 	static const struct {
 		unsigned from, to;
 	} bits[] = {
-		{ STET_FS_SET_MODE, STET_SET_MODE_ },	{ STET_FS_SET_UID, STET_SET_UID_ },
-		{ STET_FS_SET_GID, STET_SET_GID_ },	{ STET_FS_SET_ATIME, STET_SET_ATIME_ },
+		{ STET_FS_SET_MODE, STET_SET_MODE_ },   { STET_FS_SET_UID, STET_SET_UID_ },
+		{ STET_FS_SET_GID, STET_SET_GID_ },     { STET_FS_SET_ATIME, STET_SET_ATIME_ },
 		{ STET_FS_SET_MTIME, STET_SET_MTIME_ }, { STET_FS_SET_CTIME, STET_SET_CTIME_ },
 	};
 
@@ -477,7 +478,8 @@ int stet_fs_setattr(struct stet_fs_ctx *ctx, uint64_t ino, unsigned set,
 	struct stet_inode_intent n;
 	int rc = setattr_prepare(ctx, ino, set, attr);
 
-	/* truncate takes all that it needs before it changes anything, so its WAIT comes in time. */
+	/* truncate takes all that it needs before it changes anything, so its WAIT comes in
+	 * time. */
 	if (!rc && (set & STET_FS_SET_SIZE))
 		rc = stet_fs_truncate(ctx, ino, attr->size);
 	if (rc || !(set & ~STET_FS_SET_SIZE))

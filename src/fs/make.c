@@ -1,10 +1,10 @@
 /* make.c - new inodes and new names: create, mkdir, symlink, mknod, link.
  *
- * M1. A new inode's number is never given again, so nobody else can know it before the transaction is
- *     ordered: it needs no locks.
+ * M1. A new inode's number is never given again, so nobody else can know it before the transaction
+ *     is ordered: it needs no locks.
  * M2. Times of a new inode are those of the commit (symbols until then).
- * M3. As in all POSIX systems with group inheritance, what is made in a set-group-id directory gets the
- *     directory's group, and a directory made there the bit too.
+ * M3. As in all POSIX systems with group inheritance, what is made in a set-group-id directory gets
+ *     the directory's group, and a directory made there the bit too.
  * M4. Targets of links that do not fit into the inode lie in one block.
  */
 #include <inttypes.h>

@@ -17,8 +17,7 @@ static bool lies_at(const struct fs_extent *x, uint16_t k, struct stet_addr addr
 
 	if (!buf)
 		return stet_addr_add(x->e.addr, k).v == addr.v ||
-		       (!stet_addr_is_none(x->e.addr2) &&
-			stet_addr_add(x->e.addr2, k).v == addr.v);
+		       (!stet_addr_is_none(x->e.addr2) && stet_addr_add(x->e.addr2, k).v == addr.v);
 	return buf->addr[i].v == addr.v || (buf->addr2 && buf->addr2[i].v == addr.v);
 }
 
@@ -61,9 +60,9 @@ static int read_blocks(struct stet_fs_ctx *ctx, const struct fs_extent *x, uint1
 
 	if (!x->val.buf)
 		return stet_cache_read(cache, stet_addr_add(x->e.addr, from),
-				       stet_addr_is_none(x->e.addr2) ?
-					       STET_ADDR_NONE :
-					       stet_addr_add(x->e.addr2, from),
+				       stet_addr_is_none(x->e.addr2)
+					       ? STET_ADDR_NONE
+					       : stet_addr_add(x->e.addr2, from),
 				       count, x->e.crcs + sizeof(le32) * from, to);
 	for (uint16_t k = 0; k < count && !rc; k++)
 		rc = stet_extent_read_(ctx, x, (uint16_t)(from + k),

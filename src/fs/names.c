@@ -1,15 +1,15 @@
 /* names.c - names in directories: checking, locking, finding; the way up to the root.
  *
- * N1. Two transactions that add or remove names in one directory meet only where names do: each holds
- *     the directory's NAMES shared among changers (IX) and its own NAME exclusively. Whoever depends on
- *     the names as a whole (a listing at LOCKING) takes NAMES S.
- * N2. Whoever changes a name holds EXISTS S on the directory, whoever removes a directory EXISTS X on
- *     it: so no name is added to a directory that is being removed.
+ * N1. Two transactions that add or remove names in one directory meet only where names do: each
+ *     holds the directory's NAMES shared among changers (IX) and its own NAME exclusively. Whoever
+ *     depends on the names as a whole (a listing at LOCKING) takes NAMES S.
+ * N2. Whoever changes a name holds EXISTS S on the directory, whoever removes a directory EXISTS X
+ *     on it: so no name is added to a directory that is being removed.
  * N3. The directory's inode is changed by intents only (counts and times), never as a whole.
  * N4. "." and ".." are not stored.
- * N5. An operation that fails for what it finds (the name is there, is not there, the directory is not
- *     empty) takes no lock, so a "mkdir -p" gets in nobody's way. Only at LOCKING it must, to keep what
- *     it has found.
+ * N5. An operation that fails for what it finds (the name is there, is not there, the directory is
+ *     not empty) takes no lock, so a "mkdir -p" gets in nobody's way. Only at LOCKING it must, to
+ *     keep what it has found.
  */
 #include <inttypes.h>
 #include <string.h>
@@ -167,7 +167,8 @@ int stet_dir_is_below_(struct stet_fs_ctx *ctx, uint64_t dir, uint64_t below, bo
 					 at);
 		at = in.i.parent;
 	}
-	return STET_FAIL(-EUCLEAN, "directory %" PRIu64 ": its parents do not lead to the root", dir);
+	return STET_FAIL(-EUCLEAN, "directory %" PRIu64 ": its parents do not lead to the root",
+			 dir);
 }
 
 /* --- lookup --- */

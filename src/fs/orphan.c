@@ -1,20 +1,23 @@
 /* orphan.c - what is open, and freeing what nobody needs any longer.
  *
- * An ORPHAN key says that an inode has no name left (UNLINKED) or that its extents from some block on are
- * to be freed (TRUNCATE). Whoever makes one tells reclaim; after open all are found by a scan.
+ * An ORPHAN key says that an inode has no name left (UNLINKED) or that its extents from some block
+ * on are to be freed (TRUNCATE). Whoever makes one tells reclaim; after open all are found by a
+ * scan.
  *
  *   made --note--> work --step, step, ...--> done (key deleted, waiters told)
  *                   ^  \--open--> parked
  *                   +---closed-----/
  *
- * O1. An ORPHAN is put by the operation that takes the last name or cuts the file, so a crash at any
- *     point leaves either the name or the orphan, and reclaim may be repeated from any of its steps.
- * O2. Reclaim keeps away from an inode that is open (held), from an UNLINKED one whose existence somebody
- *     has locked, and from truncating one whose data somebody has locked. So a transaction that cuts or
- *     extends a file counts the same extents at the end as at the beginning.
- * O3. Each step is one plain operation of bounded size. Steps of a truncation move from_block on, so the
- *     key changes with each of them.
- * O4. What an orphan says is checked: an inode that has links is not freed, and no block below the size.
+ * O1. An ORPHAN is put by the operation that takes the last name or cuts the file, so a crash at
+ *     any point leaves either the name or the orphan, and reclaim may be repeated from any of its
+ *     steps.
+ * O2. Reclaim keeps away from an inode that is open (held), from an UNLINKED one whose existence
+ *     somebody has locked, and from truncating one whose data somebody has locked. So a transaction
+ *     that cuts or extends a file counts the same extents at the end as at the beginning.
+ * O3. Each step is one plain operation of bounded size. Steps of a truncation move from_block on,
+ *     so the key changes with each of them.
+ * O4. What an orphan says is checked: an inode that has links is not freed, and no block below the
+ *     size.
  */
 #include <inttypes.h>
 
@@ -24,7 +27,7 @@
 
 #define STEP_ITEMS 256u /* catalog items that a step frees */
 #define SCAN_ITEMS 256u /* orphans that a step finds */
-#define TRIES_MAX 16u /* orphans that a step looks at when they are busy */
+#define TRIES_MAX 16u   /* orphans that a step looks at when they are busy */
 #define FIRST_TABLE_LOG2 6
 
 struct fs_hold {
@@ -33,8 +36,8 @@ struct fs_hold {
 };
 
 struct fs_orphan {
-	struct stet_hash_node node; /* by inode number */
-	struct stet_list link; /* on work or parked */
+	struct stet_hash_node node;       /* by inode number */
+	struct stet_list link;            /* on work or parked */
 	struct stet_ticket_queue waiters; /* for its truncation to be done */
 	uint64_t ino;
 };

@@ -1,10 +1,10 @@
 /* rename.c - moving, replacing and exchanging names.
  *
- * A rename is a list of what each of two names becomes; directories' counts, the parents of what moved
- * and the link of what was replaced follow from it.
+ * A rename is a list of what each of two names becomes; directories' counts, the parents of what
+ * moved and the link of what was replaced follow from it.
  *
- * R1. Nothing moves below itself: checked in what the transaction sees, and claimed for ordering, when
- *     the moves of others count too.
+ * R1. Nothing moves below itself: checked in what the transaction sees, and claimed for ordering,
+ *     when the moves of others count too.
  * R2. Two names of one inode: nothing happens (POSIX).
  * R3. Who moves a directory to another parent holds its PARENT exclusively.
  */
@@ -173,8 +173,8 @@ static int apply(struct stet_fs_ctx *ctx, const struct rename *r)
 	int rc = move(ctx, &r->from, &r->to);
 
 	if (!rc)
-		rc = r->exchange ? move(ctx, &r->to, &r->from) :
-				   stet_dirent_del_(ctx, r->from.dir, r->from.name);
+		rc = r->exchange ? move(ctx, &r->to, &r->from)
+				 : stet_dirent_del_(ctx, r->from.dir, r->from.name);
 	if (!rc)
 		rc = count_names(ctx, r);
 	if (!rc && !r->exchange && r->to.there.ino != 0)

@@ -1,7 +1,7 @@
 /* state.c - what a transaction remembers besides its write-set, and the locks that operations take.
  *
- * The state hangs on the transaction and is freed with it. PLAIN transactions have none: what they do
- * is checked and published under one hold of the volume's lock.
+ * The state hangs on the transaction and is freed with it. PLAIN transactions have none: what they
+ * do is checked and published under one hold of the volume's lock.
  *
  * T1. An inode that the transaction created is invisible to all others: it needs no locks, no read
  *     marks and no claims, and its extents are the transaction's own.
@@ -290,9 +290,11 @@ bool stet_ranges_gap_(const struct fs_ranges *r, uint64_t *at, uint64_t end, uin
 int stet_fs_lock_(struct stet_fs_ctx *ctx, enum stet_lock_class class, uint64_t object,
 		  uint64_t sub, enum stet_lock_mode mode)
 {
-	const struct stet_lock_name name = {
-		.object = object, .sub = sub, .from = 0, .to = UINT64_MAX, .class = class
-	};
+	const struct stet_lock_name name = { .object = object,
+					     .sub = sub,
+					     .from = 0,
+					     .to = UINT64_MAX,
+					     .class = class };
 
 	if (stet_state_is_created_(ctx, object)) /* T1 */
 		return 0;

@@ -1,17 +1,18 @@
-/* structure.c - ordering: what must hold of the tree as a whole when a transaction becomes part of it.
+/* structure.c - ordering: what must hold of the tree as a whole when a transaction becomes part of
+ * it.
  *
- * Names conflict only where they are the same, but different names can still conflict: a directory is
- * removed while another transaction adds a name to it, two directories move below each other. The
- * operations claim what they rely on; here, with the transaction's changes merged into the current state,
- * every claim is checked. One that does not hold is a conflict that names the inode.
+ * Names conflict only where they are the same, but different names can still conflict: a directory
+ * is removed while another transaction adds a name to it, two directories move below each other.
+ * The operations claim what they rely on; here, with the transaction's changes merged into the
+ * current state, every claim is checked. One that does not hold is a conflict that names the inode.
  *
  * S1. A directory in which a name was added or taken lives.
  * S2. A directory that was removed has no names.
  * S3. An inode that gained a name had one: what has lost its last belongs to reclaim.
  * S4. No directory that was moved lies below itself.
  * S5. What was changed exists.
- * Afterwards appends are written at the ends of their files, changed files are fitted to the current state
- * (extent.c), and inodes without a name become orphans.
+ * Afterwards appends are written at the ends of their files, changed files are fitted to the
+ * current state (extent.c), and inodes without a name become orphans.
  */
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -35,7 +36,9 @@ static int check_dir(struct stet_fs_ctx *ctx, uint64_t ino)
 	bool ok;
 	int rc = lives(ctx, ino, &ok);
 
-	if (rc || ok)
+	/* What the transaction itself has removed since was there to be removed: names are
+	 * locked. */
+	if (rc || ok || stet_state_claimed_(ctx, ino, STET_CLAIM_EMPTY))
 		return rc;
 	return stet_txn_conflict(ctx->txn,
 				 "directory %" PRIu64
@@ -49,9 +52,8 @@ static int check_empty(struct stet_fs_ctx *ctx, uint64_t ino)
 
 	if (rc != -ENOTEMPTY)
 		return rc;
-	return stet_txn_conflict(ctx->txn,
-				 "directory %" PRIu64 " was removed; another added a name to it",
-				 ino);
+	return stet_txn_conflict(
+		ctx->txn, "directory %" PRIu64 " was removed; another added a name to it", ino);
 }
 
 static int check_gain(struct stet_fs_ctx *ctx, uint64_t ino)

@@ -1,9 +1,10 @@
 /* truncate.c - setting the size, and punching holes.
  *
- * Z1. A file that shrinks has its last block zeroed behind the new size, so that growing again shows
- *     zeros (D3 of data.c).
- * Z2. Up to STET_TRUNCATE_DIRECT_ extents are freed at once. More are left: a PLAIN truncation makes an
- *     ORPHAN that reclaim works off, a transaction remembers the place and does so when it is ordered.
+ * Z1. A file that shrinks has its last block zeroed behind the new size, so that growing again
+ *     shows zeros (D3 of data.c).
+ * Z2. Up to STET_TRUNCATE_DIRECT_ extents are freed at once. More are left: a PLAIN truncation
+ *     makes an ORPHAN that reclaim works off, a transaction remembers the place and does so when it
+ *     is ordered.
  * Z3. The size changes last, in one intent with the count of blocks.
  */
 #include <string.h>
@@ -192,8 +193,8 @@ int stet_fs_punch(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint64_t 
 		end = d.in.i.size;
 	if (off >= end)
 		return 0;
-	rc = d.in.i.flags & STET_INODE_INLINE ? set_inline(&d, d.in.i.size, off, end) :
-						punch_extents(&d, off, end);
+	rc = d.in.i.flags & STET_INODE_INLINE ? set_inline(&d, d.in.i.size, off, end)
+					      : punch_extents(&d, off, end);
 	if (rc)
 		stet_txn_doom(ctx->txn, rc);
 	return rc;

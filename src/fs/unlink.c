@@ -1,11 +1,11 @@
 /* unlink.c - taking names away: unlink, rmdir, and what rename replaces.
  *
- * U1. Taking a name is a small change, however large the inode: with its last name the inode becomes an
- *     orphan, which reclaim frees in steps once nobody has it open.
- * U2. Links are counted by intents, so two transactions may take two names of one inode; whether the
- *     last is gone is decided when each is ordered.
- * U3. A directory that is removed is held exclusively (EXISTS X) and must be empty, as the transaction
- *     sees it and again when it is ordered.
+ * U1. Taking a name is a small change, however large the inode: with its last name the inode
+ *     becomes an orphan, which reclaim frees in steps once nobody has it open.
+ * U2. Links are counted by intents, so two transactions may take two names of one inode; whether
+ *     the last is gone is decided when each is ordered.
+ * U3. A directory that is removed is held exclusively (EXISTS X) and must be empty, as the
+ *     transaction sees it and again when it is ordered.
  */
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -31,12 +31,15 @@ static int dir_victim_lock(struct stet_fs_ctx *ctx, uint64_t ino)
 	return stet_txn_unchanged(ctx->txn, &key, STET_ATTR_EXISTS);
 }
 
-/* That it is not empty is all that the caller learns, and what must stay so for SERIALIZABLE. */
+/* That it is not empty is all that the caller learns, and what must stay so for SERIALIZABLE and
+ * LOCKING. */
 static int check_empty(struct stet_fs_ctx *ctx, uint64_t ino)
 {
 	struct stet_key key;
-	int rc = stet_dir_empty_(ctx, ino);
+	int rc = stet_fs_read_lock_(ctx, STET_LOCK_NAMES, ino, 0, STET_LOCK_S);
 
+	if (!rc)
+		rc = stet_dir_empty_(ctx, ino);
 	if (rc != -ENOTEMPTY || stet_state_is_created_(ctx, ino))
 		return rc;
 	stet_key_inode(&key, ino);
@@ -60,8 +63,8 @@ int stet_victim_lock_(struct stet_fs_ctx *ctx, const struct stet_dirent *victim)
 	if (is_dir(victim))
 		rc = check_empty(ctx, victim->ino);
 	if (!rc)
-		rc = is_dir(victim) ? dir_victim_lock(ctx, victim->ino) :
-				      stet_fs_exists_lock_(ctx, victim->ino);
+		rc = is_dir(victim) ? dir_victim_lock(ctx, victim->ino)
+				    : stet_fs_exists_lock_(ctx, victim->ino);
 	if (!rc)
 		rc = stet_fs_lock_(ctx, STET_LOCK_ATTR, victim->ino, STET_ATTR_NLINK, STET_LOCK_IX);
 	return rc;

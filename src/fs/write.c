@@ -1,19 +1,18 @@
 /* write.c - writing file data.
  *
  * A write is planned, then applied. The plan is a list of parts in block order; making it reads and
- * verifies the old content of edges and allocates all buffers, so that what can fail does so while nothing
- * has changed.
+ * verifies the old content of edges and allocates all buffers, so that what can fail does so while
+ * nothing has changed.
  *
  *   INLINE   the file is small enough to live in its inode: no parts, the content is replaced
- *   PLACE    bytes of a buffer that nobody else can see: changed in place, perhaps with blocks added
- *   GROWN    such a buffer, moved to a larger one with room to spare
- *   PATCH    less than half of a block that others have written: logged as its bytes
- *   NEW      blocks in a new buffer
+ *   PLACE bytes of a buffer that nobody else can see: changed in place, perhaps with blocks added
+ *   GROWN such a buffer, moved to a larger one with room to spare PATCH less than half of a block
+ *   that others have written: logged as its bytes NEW blocks in a new buffer
  *
- * W1. No extent crosses a multiple of stet_extent_max_ blocks, so a file that is written in small pieces
- *     ends up in the same extents as one that is written at once.
- * W2. Bytes of a buffer behind what was written are zero. Room to spare is cleared when it is taken, for
- *     an extent may have been cut shorter.
+ * W1. No extent crosses a multiple of stet_extent_max_ blocks, so a file that is written in small
+ *     pieces ends up in the same extents as one that is written at once.
+ * W2. Bytes of a buffer behind what was written are zero. Room to spare is cleared when it is
+ *     taken, for an extent may have been cut shorter.
  * W3. Bytes are copied into PLACE buffers last, when everything else has succeeded.
  */
 #include <string.h>
@@ -22,20 +21,20 @@
 #include "fs/fs_internal.h"
 
 #define PATCH_MAX (STET_BLOCK_SIZE / 2)
-#define PARTS_MAX 24u /* a megabyte, 16 blocks at a time, and edges */
-#define GROW_MIN 8u /* blocks of room that a buffer is given when it first grows */
+#define PARTS_MAX 24u            /* a megabyte, 16 blocks at a time, and edges */
+#define GROW_MIN 8u              /* blocks of room that a buffer is given when it first grows */
 #define STREAM_BYTES (64u << 10) /* a file that grew beyond this by appending gets full buffers */
 
 enum part_kind { PART_PLACE, PART_GROWN, PART_PATCH, PART_NEW };
 
 struct part {
 	enum part_kind kind;
-	uint64_t first; /* block of the extent */
-	uint16_t had; /* blocks of it before: PLACE, GROWN */
-	uint16_t count; /* and after */
-	uint16_t from; /* in buf */
+	uint64_t first;           /* block of the extent */
+	uint16_t had;             /* blocks of it before: PLACE, GROWN */
+	uint16_t count;           /* and after */
+	uint16_t from;            /* in buf */
 	struct stet_databuf *buf; /* one reference, but for PLACE */
-	uint64_t off; /* PLACE, PATCH: bytes of the file that are copied to buf */
+	uint64_t off;             /* PLACE, PATCH: bytes of the file that are copied to buf */
 	uint32_t len;
 };
 

@@ -1,13 +1,13 @@
 /* xattr.c - extended attributes.
  *
- * A value up to STET_XATTR_INLINE_MAX bytes is the catalog item's. A larger one is cut into chunks, items of
- * their own beside it:
+ * A value up to STET_XATTR_INLINE_MAX bytes is the catalog item's. A larger one is cut into chunks,
+ * items of their own beside it:
  *
  *   XATTR <name>               2 | le32 size | le64 id
- *   XATTR 01 "." <id> "." <nn> 0 | bytes nn * STET_XATTR_INLINE_MAX and on     id: 16 hex digits, nn: 2
+ *   XATTR 01 "." <id> "." <nn> 0 | bytes nn * STET_XATTR_INLINE_MAX and on id: 16 hex digits, nn: 2
  *
- * X1. The id is given by the inode counter, so two values never share chunks: a value is read and replaced
- *     as one, and whoever has the head unchanged has the value unchanged.
+ * X1. The id is given by the inode counter, so two values never share chunks: a value is read and
+ *     replaced as one, and whoever has the head unchanged has the value unchanged.
  * X2. Names that begin with byte 01 are refused and not listed. They sort before all others.
  * X3. Chunks are deleted with their head; with the inode all go.
  */
@@ -20,12 +20,12 @@
 
 #define HIDDEN '\x01'
 #define ALL_NAMES 0u /* the lock on the list of names */
-#define KEY_HEAD 9u /* object and kind */
+#define KEY_HEAD 9u  /* object and kind */
 
 struct value {
 	bool exists;
 	uint32_t size;
-	uint64_t id; /* of the chunks; 0: the bytes are in `x` */
+	uint64_t id;         /* of the chunks; 0: the bytes are in `x` */
 	struct stet_xattr x; /* borrows from val */
 	struct stet_val val;
 };
@@ -217,8 +217,8 @@ static int lock_for_change(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs
 	return stet_txn_unchanged(ctx->txn, &key, 0);
 }
 
-/* Reads, locks and reserves; tells what is there now. As with names, what fails for what it finds takes
- * no lock, but at LOCKING. */
+/* Reads, locks and reserves; tells what is there now. As with names, what fails for what it finds
+ * takes no lock, but at LOCKING. */
 static int change_prepare(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name name,
 			  size_t new_size, enum wanted want, struct value *ret)
 {
@@ -258,9 +258,9 @@ static int touch(struct stet_fs_ctx *ctx, uint64_t ino)
 int stet_fs_xattr_set(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name name,
 		      const void *value, size_t len, unsigned flags)
 {
-	enum wanted want = flags == STET_FS_XATTR_CREATE  ? WANT_NONE :
-			   flags == STET_FS_XATTR_REPLACE ? WANT_ONE :
-							    WANT_ANY;
+	enum wanted want = flags == STET_FS_XATTR_CREATE    ? WANT_NONE
+			   : flags == STET_FS_XATTR_REPLACE ? WANT_ONE
+							    : WANT_ANY;
 	struct value old;
 	int rc = stet_fs_writable_(ctx);
 
@@ -332,7 +332,8 @@ static int list_names(struct stet_scan *scan, char *buf, size_t cap, size_t *ret
 	return rc;
 }
 
-int stet_fs_xattr_list(struct stet_fs_ctx *ctx, uint64_t ino, char *buf, size_t cap, size_t *ret_len)
+int stet_fs_xattr_list(struct stet_fs_ctx *ctx, uint64_t ino, char *buf, size_t cap,
+		       size_t *ret_len)
 {
 	const char first = HIDDEN + 1; /* X2 */
 	struct stet_key from, to;

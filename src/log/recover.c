@@ -19,6 +19,8 @@
  */
 #include "log/log_internal.h"
 
+#include "base/bitmap.h"
+
 struct survey {
 	uint64_t last_serial; /* of the last one in the chain */
 	uint64_t last_generation;
@@ -58,35 +60,62 @@ static void note(struct survey *s, const struct stet_pseg *pseg)
 		s->max_generation = pseg->generation;
 }
 
-/* A summary behind the end of the chain. */
-static int note_beyond(void *arg, const struct stet_pseg *pseg, const uint8_t *summary)
-{
-	struct survey *s = arg;
+/* Behind the end of the chain: where to look, each slot once. */
+struct beyond {
+	struct stet_log *log;
+	struct survey *survey;
+	STET_VEC(struct stet_place) todo;
+	struct stet_bitmap slots; /* those in todo */
+};
 
-	(void)summary;
-	if (pseg->serial > s->last_serial && pseg->generation >= s->last_generation) {
-		s->beyond = true;
-		note(s, pseg);
-	}
-	return 0;
+static int beyond_add(struct beyond *b, struct stet_place place)
+{
+	if (!stet_log_place_valid_(&b->log->sb, place, 1) ||
+	    stet_bitmap_test(&b->slots, place.slot))
+		return 0;
+	stet_bitmap_set(&b->slots, place.slot);
+	return stet_vec_push(&b->todo, place);
 }
 
-/* Looks through the rest of the segments in which the next one should lie. */
+/* A summary behind the end of the chain; those behind it lie where it says. */
+static int note_beyond(void *arg, const struct stet_pseg *pseg, const uint8_t *summary)
+{
+	struct beyond *b = arg;
+	struct survey *s = b->survey;
+	int rc;
+
+	(void)summary;
+	if (pseg->serial <= s->last_serial || pseg->generation < s->last_generation)
+		return 0;
+	s->beyond = true;
+	note(s, pseg);
+	rc = beyond_add(b, pseg->next1);
+	return rc ? rc : beyond_add(b, pseg->next2);
+}
+
+/* Looks through the rest of the segments in which the next one should lie, and of those in which the ones
+ * behind it should. */
 static int look_beyond(struct stet_log *log, const struct stet_log_walk *end, struct survey *s)
 {
-	const struct stet_place places[2] = { end->next1, end->next2 };
+	struct beyond b = { .log = log, .survey = s };
+	uint64_t *words = stet_calloc(STET_BITMAP_WORDS(log->sb.slot_count), sizeof(*words));
+	int rc;
 
-	for (int i = 0; i < 2; i++) {
-		int rc;
-
-		if (!stet_log_place_valid_(&log->sb, places[i], 1))
-			continue;
-		rc = stet_log_scan_(log, places[i], note_beyond, s);
-		if (rc == -ENOMEM)
-			return rc; /* else: unreadable blocks prove nothing */
+	if (!words)
+		return STET_FAIL(-ENOMEM, "no memory to look behind the log's end");
+	stet_bitmap_init(&b.slots, words, log->sb.slot_count);
+	rc = beyond_add(&b, end->next1);
+	if (!rc)
+		rc = beyond_add(&b, end->next2);
+	for (size_t i = 0; i < b.todo.n && !rc; i++) {
+		rc = stet_log_scan_(log, b.todo.v[i], note_beyond, &b);
+		if (rc != -ENOMEM)
+			rc = 0; /* unreadable blocks prove nothing */
 	}
 	s->beyond = s->beyond || stet_log_torn_(log, end);
-	return 0;
+	stet_vec_release(&b.todo);
+	stet_free(words);
+	return rc;
 }
 
 static int survey(struct roll *roll)
@@ -286,6 +315,19 @@ static int deliver(struct roll *roll)
 }
 
 /* --- the log goes on --- */
+
+/* Whether nobody needs what lies from the place on in its segment; a table that was tampered with may say so. */
+static bool rest_is_free(const struct stet_log *log, struct stet_place place)
+{
+	for (uint32_t b = stet_addr_block(place.addr); b < log->sb.seg_blocks; b++) {
+		struct stet_addr addr = stet_addr_make(stet_addr_seg(place.addr), b);
+
+		if (stet_space_is_live(log->space, addr) || stet_space_is_held(log->space, addr))
+			return false;
+	}
+	return true;
+}
+
 static int reopen(struct stet_log *log, struct stet_place place, struct stet_log_spot *ret)
 {
 	int rc;
@@ -296,7 +338,7 @@ static int reopen(struct stet_log *log, struct stet_place place, struct stet_log
 	rc = adopt_chain(log, place, log->tail_serial);
 	if (rc)
 		return rc;
-	if (stet_space_reopen(log->space, stet_addr_seg(place.addr)))
+	if (rest_is_free(log, place) && stet_space_reopen(log->space, stet_addr_seg(place.addr)))
 		*ret = stet_log_spot_(place);
 	return 0;
 }
@@ -361,6 +403,10 @@ int stet_log_recover(struct stet_log *log, const struct stet_ckpt_record *rec,
 		return rc;
 	if (roll.survey.max_serial < rec->cut)
 		roll.survey.max_serial = rec->cut;
+	if (roll.survey.max_serial >= STET_COUNTER_END ||
+	    roll.survey.max_generation >= STET_COUNTER_END)
+		return STET_FAIL(-EUCLEAN, "log: serial %" PRIu64 ", generation %" PRIu64,
+				 roll.survey.max_serial, roll.survey.max_generation);
 	ret->torn_tail = roll.survey.beyond;
 	ret->corrupt = roll.survey.unreadable || roll.survey.claimed > roll.survey.last_serial;
 	if (ret->corrupt && !accept_prefix) /* R1 */

@@ -127,7 +127,7 @@ static int lay_out_commit(struct stet_log_group *group)
 	struct stet_log_pseg *pseg = group->open[STET_SEGK_LOG];
 	const struct stet_buf *records = &group->records;
 	size_t done = 0;
-	size_t taken;
+	size_t taken = 0;
 	int rc = gather(group);
 
 	if (rc)

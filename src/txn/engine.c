@@ -389,19 +389,23 @@ void stet_space_kick_(struct stet_engine *engine)
 		stet_ticket_fire_all(&engine->space_waiters, 0);
 }
 
+/* What one operation may ask for at once. */
+#define OPERATION_BYTES_MAX (UINT64_C(1) << 20)
+
 void stet_engine_pressure(const struct stet_engine *engine, struct stet_engine_pressure *ret)
 {
 	struct stet_space_usage u;
-	uint32_t want;
+	uint64_t want;
 
 	stet_space_usage(engine->space, &u);
-	want = u.reserve_slots + 2;
-	if (stet_release_due_(engine) || engine->ckpt)
-		want = 0; /* a checkpoint may do: ask again after it */
-	ret->want_segments = u.slots_free < want && !engine->failed && !engine->config.read_only
-				     ? want - u.slots_free
-				     : 0;
 	ret->waiters = !stet_ticket_queue_empty(&engine->space_waiters);
+	/* See short_of_slots in txn.c. */
+	want = u.reserve_slots + 2 + u.reserved_blocks / engine->sb.seg_blocks;
+	if (ret->waiters)
+		want += 1 + OPERATION_BYTES_MAX / STET_BLOCK_SIZE / engine->sb.seg_blocks;
+	ret->want_segments = u.slots_free < want && !engine->failed && !engine->config.read_only ?
+				     (uint32_t)(want - u.slots_free) :
+				     0;
 }
 
 void stet_engine_cleaned(struct stet_engine *engine, bool progress)

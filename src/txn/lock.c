@@ -2,20 +2,22 @@
  *
  * Each locked name has a head in a hash table, with its grants (any order) and its waits (a queue).
  *
- * I1. A head exists while it has a grant or a wait. Probes wait on a head only while something is in
- *     their way, and are all told whenever a grant or a wait goes: none is ever left behind.
+ * I1. A head exists while it has a grant or a wait. Probes wait on a head only while something is
+ *     in their way, and are all told whenever a grant or a wait goes: none is ever left behind.
  * I2. Waits of owners that held the name when they asked (upgrades) stand before all others, and
  *     look at grants only; the others also wait for the conflicting waits before them (K2).
  * I3. Whatever can be granted has been granted when a public call returns: settle works a queue off
  *     whenever a grant or a wait of its head has gone.
- * I4. The waits-for graph has no cycle when a public call returns: a cycle appears only when an owner
- *     that waits (perhaps elsewhere) begins to wait or is granted something; settle searches from it.
+ * I4. The waits-for graph has no cycle when a public call returns: a cycle appears only when an
+ *     owner that waits (perhaps elsewhere) begins to wait or is granted something; settle searches
+ *     from it.
  * I5. A wait brings its grant along, so granting cannot fail.
  * I6. Grants of one owner with equal mode that touch or overlap are one. Grants of different modes
  *     stand side by side: S and IX together conflict with exactly what SIX conflicts with.
  * I7. Tickets are fired last, when all is consistent: what they call may come back here.
- * I8. An exclusive lock of a whole name that has no head is a lone one (lone.h). Whoever else asks for the
- *     name makes a head with a grant for the lone owner first; the lone entry stays until release.
+ * I8. An exclusive lock of a whole name that has no head is a lone one (lone.h). Whoever else asks
+ *     for the name makes a head with a grant for the lone owner first; the lone entry stays until
+ *     release.
  */
 #include "txn/lock.h"
 
@@ -106,7 +108,7 @@ static bool as_strong(enum stet_lock_mode a, enum stet_lock_mode b)
 
 static uint64_t name_hash(const struct stet_lock_name *name)
 {
-	return stet_mix64(stet_mix64(name->object + (uint64_t)name->class) ^ name->sub);
+	return stet_mix64(stet_mix64(name->object << 3 | (uint64_t)name->class) ^ name->sub);
 }
 
 static struct lock_head *find_head(struct stet_locks *locks, const struct stet_lock_name *name)
@@ -218,8 +220,8 @@ static bool holds_name(const struct lock_head *head, const struct stet_lock_owne
 	return false;
 }
 
-/* Whether the owner's grants, taken together, cover [from, to) in a mode at least as strong. Each round
- * moves forward, so there are at most as many as there are grants. */
+/* Whether the owner's grants, taken together, cover [from, to) in a mode at least as strong. Each
+ * round moves forward, so there are at most as many as there are grants. */
 static bool covered(const struct lock_head *head, const struct stet_lock_owner *owner,
 		    uint64_t from, uint64_t to, enum stet_lock_mode mode)
 {
@@ -417,8 +419,8 @@ static void give_up(struct stet_locks *locks, struct stet_lock_owner *owner,
 	stet_list_del(&owner->recheck);
 }
 
-/* Restores I3 and I4. It ends: each round works off one head, or looks at one owner; new rounds come
- * only from a wait that ended. */
+/* Restores I3 and I4. It ends: each round works off one head, or looks at one owner; new rounds
+ * come only from a wait that ended. */
 static void settle(struct stet_locks *locks)
 {
 	struct stet_list *pos;

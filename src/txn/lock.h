@@ -2,11 +2,12 @@
  *
  * K1. A lock is (object, class, sub) with a range [from, to); requests conflict when the names are
  *     equal, the ranges overlap, the owners differ and the modes are incompatible.
- * K2. Waiting is a ticket in the queue of the name; grants are first come, first served, but an owner
- *     that already holds the name may pass the queue (upgrade). An exclusive waiter is not starved.
- * K3. At the moment of waiting the waits-for graph is searched; of a cycle the youngest owner (highest
- *     age number) gives up with -EDEADLK: the requester itself, or a waiter, whose tickets fire so.
- *     From then on it gets -EDEADLK for whatever it does not hold yet, until release_all.
+ * K2. Waiting is a ticket in the queue of the name; grants are first come, first served, but an
+ *     owner that already holds the name may pass the queue (upgrade). An exclusive waiter is not
+ *     starved.
+ * K3. At the moment of waiting the waits-for graph is searched; of a cycle the youngest owner
+ *     (highest age number) gives up with -EDEADLK: the requester itself, or a waiter, whose tickets
+ *     fire so. From then on it gets -EDEADLK for whatever it does not hold yet, until release_all.
  * K4. Locks are kept until release_all of the owner (strict two-phase locking).
  */
 #ifndef STET_TXN_LOCK_H
@@ -62,15 +63,16 @@ STET_CHECKED int stet_locks_create(struct stet_locks **ret);
 void stet_locks_destroy(struct stet_locks *locks);
 void stet_lock_owner_init(struct stet_lock_owner *owner, struct stet_locks *locks, uint64_t age);
 
-/* 0: granted (or held already in a mode at least as strong). STET_WAIT: queued; the ticket fires with 0
- * when granted (the lock is then held), or -EDEADLK, or is cancelled by stet_lock_cancel. wait false:
- * -EBUSY instead of queuing. -EDEADLK, -ENOMEM. *ret_blocker (may be NULL): an owner in the way. */
+/* 0: granted (or held already in a mode at least as strong). STET_WAIT: queued; the ticket fires
+ * with 0 when granted (the lock is then held), or -EDEADLK, or is cancelled by stet_lock_cancel.
+ * wait false: -EBUSY instead of queuing. -EDEADLK, -ENOMEM. *ret_blocker (may be NULL): an owner in
+ * the way. */
 STET_CHECKED int stet_lock_acquire(struct stet_lock_owner *owner, const struct stet_lock_name *name,
 				   enum stet_lock_mode mode, bool wait, struct stet_ticket *ticket,
 				   struct stet_lock_owner **ret_blocker);
-/* Would acquire be granted at once to somebody who holds nothing? 0, or -EBUSY with the blocker; or,
- * with wait, STET_WAIT with the ticket queued (it fires when asking again makes sense; nothing is
- * granted). For plain operations, which hold their locks for no time. */
+/* Would acquire be granted at once to somebody who holds nothing? 0, or -EBUSY with the blocker;
+ * or, with wait, STET_WAIT with the ticket queued (it fires when asking again makes sense; nothing
+ * is granted). For plain operations, which hold their locks for no time. */
 STET_CHECKED int stet_lock_probe(struct stet_locks *locks, const struct stet_lock_name *name,
 				 enum stet_lock_mode mode, bool wait, struct stet_ticket *ticket,
 				 struct stet_lock_owner **ret_blocker);

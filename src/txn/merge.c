@@ -266,6 +266,8 @@ static int value_at(struct stet_merge *m, const struct stet_key *key, struct ste
 		stet_version_val_(v, val);
 		return 0;
 	}
+	if (m->own_only)
+		return 0; /* the key is what counts: what the intent makes of it is read with it */
 	int below = value_below(m, key, val);
 	if (below < 0 && below != -ENOENT)
 		return below;

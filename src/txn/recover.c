@@ -7,6 +7,7 @@
  *     it finds placed is held, and remembered until the first checkpoint says what is still needed.
  * A3. A patch is applied to its base as read and verified. If the base cannot be read, the block stays
  *     unreadable (EIO) and the rest of the volume opens.
+ * A4. A checksum is no defence: every record, and every item of a run, is verified before it is used.
  */
 #include "base/assert.h"
 #include "base/crc.h"
@@ -55,10 +56,9 @@ static int publish(struct stet_engine *engine, const struct stet_record *rec,
 static int replay_put(struct stet_engine *engine, const struct stet_record *rec, uint64_t cut)
 {
 	struct stet_version *v;
-	int rc = stet_item_verify(rec->key, rec->key_bytes, rec->value, rec->value_bytes,
-				  engine->sb.seg_blocks);
+	int rc = 0;
 
-	if (!rc && stet_key_get_kind(rec->key) == STET_KIND_EXTENT) {
+	if (stet_key_get_kind(rec->key) == STET_KIND_EXTENT) {
 		struct stet_extent e;
 
 		rc = stet_extent_decode(rec->value, rec->value_bytes, engine->sb.seg_blocks, &e);
@@ -73,10 +73,8 @@ static int replay_put(struct stet_engine *engine, const struct stet_record *rec,
 static int replay_del(struct stet_engine *engine, const struct stet_record *rec, uint64_t cut)
 {
 	struct stet_version *v;
-	int rc = stet_key_verify(rec->key, rec->key_bytes);
+	int rc = stet_version_bytes_(STET_V_DEL, NULL, 0, &v);
 
-	if (!rc)
-		rc = stet_version_bytes_(STET_V_DEL, NULL, 0, &v);
 	return rc ? rc : publish(engine, rec, v, cut);
 }
 
@@ -175,7 +173,10 @@ static int hold_run_node(void *arg, const struct stet_node_ptr *ptr, uint32_t le
 		struct stet_extent e;
 
 		stet_node_item(node, i, &item);
-		if (item.tombstone || stet_key_get_kind(item.key) != STET_KIND_EXTENT)
+		rc = item.tombstone ? stet_key_verify(item.key, item.key_bytes) :
+				      stet_item_verify(item.key, item.key_bytes, item.value,
+						       item.value_bytes, engine->sb.seg_blocks);
+		if (rc || item.tombstone || stet_key_get_kind(item.key) != STET_KIND_EXTENT)
 			continue;
 		rc = stet_extent_decode(item.value, item.value_bytes, engine->sb.seg_blocks, &e);
 		if (!rc)
@@ -184,13 +185,25 @@ static int hold_run_node(void *arg, const struct stet_node_ptr *ptr, uint32_t le
 	return rc;
 }
 
-static int replay_run(struct stet_engine *engine, const struct stet_record *rec)
+/* Runs come in order, behind the root's cut. */
+static uint64_t last_run_serial(const struct stet_engine *engine)
+{
+	const struct stet_list *last = stet_list_last(&engine->runs);
+
+	return last ? stet_container_of(last, struct stet_runref, link)->run.serial :
+		      engine->root->cut;
+}
+
+static int replay_run(struct stet_engine *engine, const struct stet_record *rec, uint64_t cut)
 {
 	struct stet_runref *ref = stet_calloc(1, sizeof(*ref));
 
 	if (!ref)
 		return STET_FAIL(-ENOMEM, "no memory for a run");
 	int rc = stet_run_decode(rec->value, rec->value_bytes, &ref->run);
+	if (!rc && (ref->run.serial <= last_run_serial(engine) || ref->run.serial > cut))
+		rc = STET_FAIL(-EUCLEAN, "a run of serial %llu in the batch up to %llu",
+			       (unsigned long long)ref->run.serial, (unsigned long long)cut);
 	struct stet_root root = { ref->run.root, ref->run.root_level };
 	if (!rc)
 		rc = stet_tree_walk(engine->cache, STET_TREE_RUN, &root, hold_run_node, engine);
@@ -207,9 +220,11 @@ static int replay_run(struct stet_engine *engine, const struct stet_record *rec)
 
 static int replay_next_ino(struct stet_engine *engine, const struct stet_record *rec)
 {
-	if (rec->value_bytes != 8)
-		return STET_FAIL(-EUCLEAN, "a high-water mark of %u bytes", rec->value_bytes);
 	uint64_t next = stet_get_le64(rec->value);
+
+	if (next >= STET_COUNTER_END)
+		return STET_FAIL(-EUCLEAN, "the next inode number is %llu",
+				 (unsigned long long)next);
 	if (next > engine->next_ino)
 		engine->next_ino = next;
 	return 0;
@@ -218,8 +233,14 @@ static int replay_next_ino(struct stet_engine *engine, const struct stet_record 
 static int replay_record(void *arg, uint64_t cut, int64_t wall_ns, const struct stet_record *rec)
 {
 	struct stet_engine *engine = arg;
+	int rc = stet_record_verify(rec, engine->sb.seg_blocks); /* A4 */
 
 	(void)wall_ns;
+	if (rc)
+		return rc;
+	if (cut < engine->serial)
+		return STET_FAIL(-EUCLEAN, "the log goes back from %llu to %llu",
+				 (unsigned long long)engine->serial, (unsigned long long)cut);
 	switch (rec->type) {
 	case STET_REC_PUT:
 		return replay_put(engine, rec, cut);
@@ -228,7 +249,7 @@ static int replay_record(void *arg, uint64_t cut, int64_t wall_ns, const struct 
 	case STET_REC_PATCH:
 		return replay_patch(engine, rec, cut);
 	case STET_REC_RUN:
-		return replay_run(engine, rec);
+		return replay_run(engine, rec, cut);
 	case STET_REC_NEXT_INO:
 		return replay_next_ino(engine, rec);
 	case STET_REC_SEGMENT:
@@ -243,6 +264,9 @@ static int replay_end(void *arg, uint64_t cut, int64_t wall_ns)
 	struct stet_engine *engine = arg;
 
 	(void)wall_ns;
+	if (cut < engine->serial)
+		return STET_FAIL(-EUCLEAN, "the log goes back from %llu to %llu",
+				 (unsigned long long)engine->serial, (unsigned long long)cut);
 	engine->serial = cut;
 	engine->durable_cut = cut;
 	engine->flush_cut = cut;
@@ -288,6 +312,10 @@ static int load_table(struct stet_engine *engine, const uint8_t *record,
 static int take_record(struct stet_engine *engine, const struct stet_ckpt_slot *slot,
 		       const struct stet_ckpt_record *rec)
 {
+	if (rec->sequence >= STET_COUNTER_END || rec->next_ino >= STET_COUNTER_END)
+		return STET_FAIL(-EUCLEAN, "checkpoint %llu: the next inode number is %llu",
+				 (unsigned long long)rec->sequence,
+				 (unsigned long long)rec->next_ino);
 	engine->root->root = (struct stet_root){ rec->root, rec->root_level };
 	engine->root->cut = rec->cut;
 	engine->serial = engine->durable_cut = engine->flush_cut = rec->cut;

@@ -250,12 +250,14 @@ static bool short_of_memory(const struct stet_engine *engine)
 	       engine->dirty_bytes > 2 * engine->dirty_limit_bytes;
 }
 
+/* Free segments must be left when everything that was accepted has been written. */
 static bool short_of_slots(const struct stet_engine *engine)
 {
 	struct stet_space_usage u;
 
 	stet_space_usage(engine->space, &u);
-	return u.slots_free <= u.reserve_slots;
+	return (uint64_t)u.slots_free * engine->sb.seg_blocks <=
+	       (uint64_t)u.reserve_slots * engine->sb.seg_blocks + u.reserved_blocks;
 }
 
 int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_bytes,

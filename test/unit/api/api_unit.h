@@ -36,6 +36,7 @@ struct unit_device {
 	/* --- atomic --- */
 	_Atomic unsigned flush_ms; /* how long a flush takes */
 	_Atomic bool fail_flush;
+	_Atomic bool dead; /* power is gone: what is written now is lost */
 };
 
 struct unit_volume {
@@ -48,7 +49,7 @@ struct unit_volume {
 int unit_set_up(void **state);
 int unit_tear_down(void **state);
 
-/* Closes the volume (as a crash would, when crash) and opens it again on the same device. */
+/* Closes the volume (crash: after the device has lost its power) and opens it again. */
 void unit_reopen(struct unit_volume *u, bool crash);
 
 /* Writes a whole file, making it; reads one as a string and compares. */

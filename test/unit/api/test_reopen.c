@@ -96,8 +96,7 @@ static void read_only(void **state)
 	struct stet_txn *txn;
 
 	unit_write(u->vol, NULL, "f", "x");
-	OK(stet_sync(u->vol));
-	OK(stet_api_crash(u->vol));
+	OK(stet_close(u->vol));
 	OK(stet_api_open_device(u->device, &options, &more, &u->vol));
 	unit_expect(u->vol, NULL, "f", "x");
 	FAILS(-EROFS, stet_mkdirat(u->vol, NULL, STET_ROOT, "d", 0755));

@@ -1,5 +1,6 @@
-/* test_conflict.c - what conflicts between transactions, and what does not: locks, first updater wins,
- * reads of SERIALIZABLE, structure. Each case is two transactions (or one and a plain operation). */
+/* test_conflict.c - what conflicts between transactions, and what does not: locks, first updater
+ * wins, reads of SERIALIZABLE, structure. Each case is two transactions (or one and a plain
+ * operation). */
 #include "unit.h"
 
 #define S STET_LEVEL_SNAPSHOT
@@ -18,7 +19,7 @@ static uint64_t make(struct unit *u, struct stet_txn *txn, uint64_t dir, const c
 }
 
 #define FILE_MODE (S_IFREG | 0600)
-#define DIR_MODE  (S_IFDIR | 0700)
+#define DIR_MODE (S_IFDIR | 0700)
 
 /* Names meet only where they are the same. */
 static void test_names(void **state)
@@ -103,7 +104,7 @@ static void test_data(void **state)
 	assert_memory_equal(buf, "one", 3);
 	assert_int_equal(unit_order(u, x), 0);
 	assert_int_equal(unit_read(u, y, f, 0, buf, 3), 3);
-	assert_memory_equal(buf, "one", 3); /* its view, for ever */
+	assert_memory_equal(buf, "one", 3);                /* its view, for ever */
 	assert_int_equal(unit_append(u, y, f, "!", 1), 0); /* commutes */
 	assert_int_equal(unit_write(u, y, f, 0, "x", 1), -EBUSY);
 	assert_true(stet_txn_doomed(y));
@@ -365,7 +366,8 @@ static void test_two_unlinks(void **state)
 	unit_destroy(u);
 }
 
-/* LOCKING: readers keep writers out, ranges that do not overlap do not meet, listings see no phantoms. */
+/* LOCKING: readers keep writers out, ranges that do not overlap do not meet, listings see no
+ * phantoms. */
 static void test_locking(void **state)
 {
 	struct unit *u = unit_create(NULL);
@@ -405,7 +407,8 @@ static void test_locking(void **state)
 	unit_destroy(u);
 }
 
-/* 3000 names in one directory cost one claim each kind, and few locks for what is created inside. */
+/* 3000 names in one directory cost one claim each kind, and few locks for what is created
+ * inside. */
 static void test_locks_few(void **state)
 {
 	struct unit *u = unit_create(NULL);
@@ -430,10 +433,10 @@ static void test_locks_few(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),	    cmocka_unit_test(test_attributes),
-		cmocka_unit_test(test_data),	    cmocka_unit_test(test_reads),
-		cmocka_unit_test(test_skew),	    cmocka_unit_test(test_rmdir),
-		cmocka_unit_test(test_loop),	    cmocka_unit_test(test_gone),
+		cmocka_unit_test(test_names),       cmocka_unit_test(test_attributes),
+		cmocka_unit_test(test_data),        cmocka_unit_test(test_reads),
+		cmocka_unit_test(test_skew),        cmocka_unit_test(test_rmdir),
+		cmocka_unit_test(test_loop),        cmocka_unit_test(test_gone),
 		cmocka_unit_test(test_two_unlinks), cmocka_unit_test(test_locking),
 		cmocka_unit_test(test_locks_few),
 	};

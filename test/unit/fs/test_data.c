@@ -40,7 +40,7 @@ struct run {
 	struct stet_random rnd;
 	uint64_t ino[FILES];
 	struct stet_txn *txn; /* or NULL: plain */
-	struct model *m; /* what is seen */
+	struct model *m;      /* what is seen */
 };
 
 static uint64_t below(struct run *r, uint64_t n)
@@ -347,6 +347,122 @@ static void test_locking(void **state)
 		txn_run(seed, STET_LEVEL_LOCKING, NULL);
 }
 
+/* Several LOCKING transactions and plain writers on one file, each on its ranges: what one sees is
+ * what is committed and its own. What meets a lock is left out. */
+#define TOGETHER 3
+#define SHARED_BYTES (1u << 20)
+
+struct locker {
+	struct stet_txn *txn;
+	uint8_t *own; /* bytes it wrote */
+	bool *is_own;
+};
+
+static void locker_begin(struct run *r, struct locker *l)
+{
+	l->txn = unit_begin(r->u, STET_LEVEL_LOCKING);
+	memset(l->is_own, 0, SHARED_BYTES);
+}
+
+static void locker_end(struct run *r, struct locker *l, uint8_t *committed)
+{
+	if (below(r, 4) == 0) {
+		unit_end(l->txn);
+	} else {
+		check_rc(r, unit_order(r->u, l->txn), "order");
+		for (uint32_t i = 0; i < SHARED_BYTES; i++) {
+			if (l->is_own[i])
+				committed[i] = l->own[i];
+		}
+	}
+	locker_begin(r, l);
+}
+
+/* A write of l (NULL: plain). */
+static void locker_write(struct run *r, struct locker *l, uint8_t *committed)
+{
+	uint64_t off = some_length(r, SHARED_BYTES - 1);
+	uint64_t len = 1 + some_length(r, 50000);
+	int rc;
+
+	if (len > SHARED_BYTES - off)
+		len = SHARED_BYTES - off;
+	stet_random_bytes(&r->rnd, scratch, len);
+	rc = unit_write(r->u, l ? l->txn : NULL, r->ino[0], off, scratch, len);
+	if (rc == -EBUSY)
+		return;
+	check_rc(r, rc, "write");
+	memcpy((l ? l->own : committed) + off, scratch, len);
+	if (l)
+		memset(l->is_own + off, 1, len);
+}
+
+static void locker_read(struct run *r, struct locker *l, const uint8_t *committed)
+{
+	uint64_t off = some_length(r, SHARED_BYTES - 1);
+	uint64_t len = 1 + some_length(r, 50000);
+	int64_t got = unit_read(r->u, l->txn, r->ino[0], off, scratch, len);
+
+	if (got == -EBUSY)
+		return;
+	assert_int_equal(got, len < SHARED_BYTES - off ? len : SHARED_BYTES - off);
+	for (int64_t i = 0; i < got; i++) {
+		uint64_t at = off + (uint64_t)i;
+
+		assert_int_equal(scratch[i], l->is_own[at] ? l->own[at] : committed[at]);
+	}
+}
+
+static void together_run(uint64_t seed)
+{
+	struct locker l[TOGETHER];
+	struct model m;
+	struct run r;
+
+	start(&r, seed, &m, NULL);
+	for (int k = 0; k < TOGETHER; k++) {
+		l[k].own = malloc(SHARED_BYTES);
+		l[k].is_own = malloc(SHARED_BYTES);
+		assert_true(l[k].own && l[k].is_own);
+	}
+	check_rc(&r, unit_write(r.u, NULL, r.ino[0], 0, m.data[0], SHARED_BYTES), "write");
+	m.size[0] = SHARED_BYTES;
+	for (int k = 0; k < TOGETHER; k++)
+		locker_begin(&r, &l[k]);
+	for (int i = 0; i < 300; i++) {
+		struct locker *one = &l[below(&r, TOGETHER)];
+		uint64_t dice = below(&r, 20);
+
+		if (dice < 9)
+			locker_write(&r, one, m.data[0]);
+		else if (dice < 12)
+			locker_write(&r, NULL, m.data[0]);
+		else if (dice < 17)
+			locker_read(&r, one, m.data[0]);
+		else if (dice == 17)
+			locker_end(&r, one, m.data[0]);
+		background(&r);
+		if (below(&r, 20) == 0) {
+			unit_check(r.u);
+			compare_read(&r, NULL, &m, 0, 0, SHARED_BYTES);
+		}
+	}
+	for (int k = 0; k < TOGETHER; k++) {
+		locker_end(&r, &l[k], m.data[0]);
+		unit_end(l[k].txn);
+		free(l[k].own);
+		free(l[k].is_own);
+	}
+	finish(&r, &m);
+}
+
+static void test_locking_together(void **state)
+{
+	(void)state;
+	for (uint64_t seed = 71; seed <= 80; seed++)
+		together_run(seed);
+}
+
 /* Small sequential writes end up in few, large extents. */
 static void test_coalesce(void **state)
 {
@@ -388,7 +504,8 @@ static void test_append_together(void **state)
 	assert_int_equal(unit_append(u, x, ino, a, sizeof(a)), 0);
 	assert_int_equal(unit_append(u, y, ino, b, sizeof(b)), 0);
 	assert_int_equal(unit_append(u, NULL, ino, "plain", 5), 0);
-	assert_int_equal(unit_write(u, NULL, ino, 0, "P", 1), -EBUSY); /* appenders keep writers out */
+	assert_int_equal(unit_write(u, NULL, ino, 0, "P", 1),
+			 -EBUSY); /* appenders keep writers out */
 	assert_int_equal(unit_append(u, x, ino, "x", 1), 0);
 	assert_int_equal(unit_read(u, x, ino, 0, all, sizeof(all)), 20001);
 	assert_int_equal(unit_order(u, y), 0);
@@ -452,13 +569,135 @@ static void test_rebase(void **state)
 	unit_destroy(u);
 }
 
+/* Splits the committed extent at `first` before block `at`, as log and cleaner may. */
+static void split(struct unit *u, uint64_t ino, uint64_t first, uint64_t at)
+{
+	struct stet_txn *txn = unit_begin(u, STET_LEVEL_PLAIN);
+	uint8_t value[STET_EXTENT_VALUE_MAX];
+	uint16_t head = (uint16_t)(at - first);
+	struct stet_extent e, part;
+	struct stet_key key;
+	struct stet_val val;
+	uint64_t wait;
+
+	stet_key_extent(&key, ino, first);
+	assert_int_equal(stet_txn_get(txn, &key, &val), 0);
+	if (val.buf) {
+		struct stet_databuf *buf = stet_databuf_get(val.buf);
+
+		assert_int_equal(stet_txn_put_buf(txn, &key, buf, val.buf_from, head, val.birth),
+				 0);
+		stet_key_extent(&key, ino, at);
+		assert_int_equal(stet_txn_put_buf(txn, &key, buf, (uint16_t)(val.buf_from + head),
+						  (uint16_t)(val.buf_count - head), val.birth),
+				 0);
+		stet_databuf_put(buf);
+	} else {
+		assert_int_equal(stet_extent_decode(val.b, val.bytes, 64, &e), 0);
+		part = e;
+		part.block_count = part.phys_blocks = head;
+		assert_int_equal(stet_txn_put(txn, &key, value, stet_extent_encode(&part, value)),
+				 0);
+		part = e;
+		part.addr = stet_addr_add(e.addr, head);
+		part.block_count = part.phys_blocks = (uint16_t)(e.block_count - head);
+		part.crcs = e.crcs + 4u * head;
+		stet_key_extent(&key, ino, at);
+		assert_int_equal(stet_txn_put(txn, &key, value, stet_extent_encode(&part, value)),
+				 0);
+	}
+	assert_int_equal(stet_txn_order(txn, NULL, &wait), 0);
+	stet_txn_end(txn);
+}
+
+/* Extents that are split below what a transaction has cut. */
+static void split_run(enum stet_level level, bool placed)
+{
+	struct unit *u = unit_create(NULL);
+	static uint8_t data[32 * STET_BLOCK_SIZE], back[32 * STET_BLOCK_SIZE];
+	struct stet_fs_attr attr;
+	struct stet_txn *txn;
+	uint64_t ino;
+
+	for (size_t i = 0; i < sizeof(data); i++)
+		data[i] = (uint8_t)(1 + (i >> 10));
+	assert_int_equal(unit_make(u, NULL, 1, "f", S_IFREG | 0600, &ino), 0);
+	assert_int_equal(unit_write(u, NULL, ino, 0, data, sizeof(data)), 0);
+	if (placed)
+		unit_flush(u, true);
+	txn = unit_begin(u, level);
+	memset(data + 12 * STET_BLOCK_SIZE, 0xaa, 2 * STET_BLOCK_SIZE);
+	memset(data + 18 * STET_BLOCK_SIZE, 0xbb, 2 * STET_BLOCK_SIZE);
+	assert_int_equal(unit_write(u, txn, ino, 12 * STET_BLOCK_SIZE, data + 12 * STET_BLOCK_SIZE,
+				    2 * STET_BLOCK_SIZE),
+			 0);
+	assert_int_equal(unit_write(u, txn, ino, 18 * STET_BLOCK_SIZE, data + 18 * STET_BLOCK_SIZE,
+				    2 * STET_BLOCK_SIZE),
+			 0);
+	split(u, ino, 0, 10);
+	split(u, ino, 16, 26);
+	assert_int_equal(unit_read(u, txn, ino, 0, back, sizeof(back)), sizeof(back));
+	assert_memory_equal(back, data, sizeof(data));
+	memset(data + 27 * STET_BLOCK_SIZE, 0xcc, 2 * STET_BLOCK_SIZE);
+	assert_int_equal(unit_write(u, txn, ino, 27 * STET_BLOCK_SIZE, data + 27 * STET_BLOCK_SIZE,
+				    2 * STET_BLOCK_SIZE),
+			 0);
+	assert_int_equal(unit_read(u, txn, ino, 0, back, sizeof(back)), sizeof(back));
+	assert_memory_equal(back, data, sizeof(data));
+	assert_int_equal(unit_getattr(u, txn, ino, &attr), 0);
+	assert_int_equal(attr.blocks512, 32 * 8);
+	assert_int_equal(unit_order(u, txn), 0);
+	unit_check(u);
+	assert_int_equal(unit_read(u, NULL, ino, 0, back, sizeof(back)), sizeof(back));
+	assert_memory_equal(back, data, sizeof(data));
+	unit_destroy(u);
+}
+
+static void test_split(void **state)
+{
+	(void)state;
+	split_run(STET_LEVEL_SNAPSHOT, true);
+	split_run(STET_LEVEL_SNAPSHOT, false);
+	split_run(STET_LEVEL_LOCKING, true);
+	split_run(STET_LEVEL_LOCKING, false);
+}
+
+/* A buffer that was cut shorter and grows again shows nothing of what it held. */
+static void test_spare_room(void **state)
+{
+	struct unit *u = unit_create(NULL);
+	static uint8_t data[6 * STET_BLOCK_SIZE], back[6 * STET_BLOCK_SIZE];
+	struct stet_txn *txn = unit_begin(u, STET_LEVEL_SNAPSHOT);
+	uint64_t ino;
+
+	(void)state;
+	assert_int_equal(unit_make(u, txn, 1, "f", S_IFREG | 0600, &ino), 0);
+	memset(data, 0xdd, sizeof(data));
+	assert_int_equal(unit_write(u, txn, ino, 0, data, sizeof(data)), 0);
+	assert_int_equal(unit_truncate(u, txn, ino, 2 * STET_BLOCK_SIZE), 0);
+	assert_int_equal(unit_write(u, txn, ino, 2 * STET_BLOCK_SIZE, "x", 1), 0);
+	assert_int_equal(unit_truncate(u, txn, ino, sizeof(data)), 0);
+	memset(data + 2 * STET_BLOCK_SIZE, 0, 4 * STET_BLOCK_SIZE);
+	data[2 * STET_BLOCK_SIZE] = 'x';
+	assert_int_equal(unit_read(u, txn, ino, 0, back, sizeof(back)), sizeof(back));
+	assert_memory_equal(back, data, sizeof(data));
+	assert_int_equal(unit_order(u, txn), 0);
+	unit_destroy(u);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_plain),	  cmocka_unit_test(test_snapshot),
-		cmocka_unit_test(test_serializable), cmocka_unit_test(test_locking),
-		cmocka_unit_test(test_coalesce),     cmocka_unit_test(test_append_together),
+		cmocka_unit_test(test_plain),
+		cmocka_unit_test(test_snapshot),
+		cmocka_unit_test(test_serializable),
+		cmocka_unit_test(test_locking),
+		cmocka_unit_test(test_locking_together),
+		cmocka_unit_test(test_coalesce),
+		cmocka_unit_test(test_append_together),
 		cmocka_unit_test(test_rebase),
+		cmocka_unit_test(test_split),
+		cmocka_unit_test(test_spare_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

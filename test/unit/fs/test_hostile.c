@@ -1,5 +1,5 @@
-/* test_hostile.c - a catalog that no operation of ours would make: every answer is an error or plain data,
- * never a crash, and nothing is freed that is in use. */
+/* test_hostile.c - a catalog that no operation of ours would make: every answer is an error or
+ * plain data, never a crash, and nothing is freed that is in use. */
 #include "unit.h"
 
 #include "base/endian.h"
@@ -207,8 +207,8 @@ static void test_orphans(void **state)
 	assert_int_equal(unit_read(u, NULL, f, 0, block, sizeof(block)), sizeof(block));
 	assert_string_equal(block, "content");
 	stet_key_orphan(&key, d);
-	put(u, &key, "?", 1);
 	unit_reopen(u);
+	put(u, &key, "?", 1);
 	for (int i = 0; i < 10; i++) {
 		int rc = stet_fs_reclaim_step(u->fs, NULL);
 
@@ -221,8 +221,8 @@ static void test_orphans(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_names),	cmocka_unit_test(test_parents),
-		cmocka_unit_test(test_inodes),	cmocka_unit_test(test_extents),
+		cmocka_unit_test(test_names),   cmocka_unit_test(test_parents),
+		cmocka_unit_test(test_inodes),  cmocka_unit_test(test_extents),
 		cmocka_unit_test(test_orphans),
 	};
 

@@ -1,5 +1,5 @@
-/* test_memory.c - every allocation of every operation fails once: the operation fails as a whole, the volume
- * goes on, and nothing is lost. */
+/* test_memory.c - every allocation of every operation fails once: the operation fails as a whole,
+ * the volume goes on, and nothing is lost. */
 #include "unit.h"
 
 #include "base/mem.h"
@@ -85,9 +85,9 @@ static void test_plain(void **state)
 		prepare(&x);
 		for (int64_t n = 1; rc && n < TRIES_MAX; n++) {
 			assert_int_equal(unit_getattr(x.u, NULL, x.f, &before), 0);
-			stet_mem_fail_after(n);
+			unit_fail_after = n;
 			rc = op(&x, NULL, which);
-			stet_mem_fail_after(-1);
+			unit_fail_after = 0;
 			if (rc != 0 && rc != -ENOMEM)
 				fail_msg("operation %d, allocation %d: %d", which, (int)n, rc);
 			if (rc == 0)
@@ -116,15 +116,13 @@ static void test_txn(void **state)
 		for (int64_t n = 1; rc && n < TRIES_MAX; n++) {
 			struct stet_txn *txn = unit_begin(x.u, STET_LEVEL_SERIALIZABLE);
 
-			stet_mem_fail_after(n);
+			unit_fail_after = n;
 			rc = op(&x, txn, which);
-			if (!rc) {
-				uint64_t wait;
-
-				rc = stet_txn_order(txn, NULL, &wait);
-			}
-			stet_mem_fail_after(-1);
-			stet_txn_end(txn);
+			if (rc)
+				unit_end(txn);
+			else
+				rc = unit_order(x.u, txn);
+			unit_fail_after = 0;
 			if (rc != 0 && rc != -ENOMEM)
 				fail_msg("operation %d, allocation %d: %d", which, (int)n, rc);
 			unit_check(x.u);

@@ -120,7 +120,8 @@ static void renames_check(struct unit *u, struct stet_txn *txn)
 	assert_int_equal(attr_of(u, txn, c).nlink, 4);
 	assert_int_equal(unit_rename(u, txn, 1, "c", c, "b", STET_FS_RENAME_EXCHANGE), -EINVAL);
 	assert_int_equal(unit_rename(u, txn, c, "a", c, "b", 0), -ENOENT);
-	assert_int_equal(unit_rename(u, txn, c, "g", c, "b", 0), 0); /* a directory by an empty one */
+	assert_int_equal(unit_rename(u, txn, c, "g", c, "b", 0),
+			 0); /* a directory by an empty one */
 	assert_int_equal(attr_of(u, txn, b).nlink, 0);
 	assert_int_equal(attr_of(u, txn, c).nlink, 3);
 	assert_int_equal(unit_rmdir(u, txn, c, "b"), 0);
@@ -224,7 +225,8 @@ static void test_times(void **state)
 	assert_int_equal(attr_of(u, NULL, g).mtime_ns, 5);
 	assert_int_equal(attr_of(u, NULL, g).atime_ns, 6);
 	assert_int_equal(attr_of(u, NULL, g).ctime_ns, t0 + 2000);
-	/* A directory whose time is set after names were added keeps it; ctime tells of the commit. */
+	/* A directory whose time is set after names were added keeps it; ctime tells of the
+	 * commit. */
 	txn = unit_begin(u, STET_LEVEL_SERIALIZABLE);
 	assert_int_equal(unit_unlink(u, txn, 1, "f"), 0);
 	assert_int_equal(unit_setattr(u, txn, 1, STET_FS_SET_MTIME, &set), 0);
@@ -350,8 +352,8 @@ static void tree_remove(struct tree *t, struct unit *u, struct stet_txn *txn,
 
 	random_name(rnd, name);
 	at = child(t, dir, name);
-	rc = want_dir ? unit_rmdir(u, txn, t->node[dir].ino, name) :
-			unit_unlink(u, txn, t->node[dir].ino, name);
+	rc = want_dir ? unit_rmdir(u, txn, t->node[dir].ino, name)
+		      : unit_unlink(u, txn, t->node[dir].ino, name);
 	if (at < 0)
 		assert_int_equal(rc, -ENOENT);
 	else if (t->node[at].dir != want_dir)
@@ -498,7 +500,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers), cmocka_unit_test(test_make),
-		cmocka_unit_test(test_times),	cmocka_unit_test(test_many),
+		cmocka_unit_test(test_times),   cmocka_unit_test(test_many),
 		cmocka_unit_test(test_trees),
 	};
 

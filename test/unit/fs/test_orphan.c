@@ -1,4 +1,5 @@
-/* test_orphan.c - files that are open without a name, reclaim in steps, truncations that are worked off. */
+/* test_orphan.c - files that are open without a name, reclaim in steps, truncations that are worked
+ * off. */
 #include "unit.h"
 
 #define SPARSE 600 /* single blocks, one extent each */
@@ -19,9 +20,8 @@ static uint64_t make_sparse(struct unit *u, const char *name)
 
 	memset(block, 's', sizeof(block));
 	for (uint64_t i = 0; i < SPARSE; i++)
-		assert_int_equal(unit_write(u, NULL, ino, i * 2 * STET_BLOCK_SIZE, block,
-					    sizeof(block)),
-				 0);
+		assert_int_equal(
+			unit_write(u, NULL, ino, i * 2 * STET_BLOCK_SIZE, block, sizeof(block)), 0);
 	return ino;
 }
 
@@ -115,7 +115,8 @@ static void test_large(void **state)
 	unit_destroy(u);
 }
 
-/* Truncating many extents: at once for the size, in steps for the space; growing meanwhile waits. */
+/* Truncating many extents: at once for the size, in steps for the space; growing meanwhile
+ * waits. */
 static void test_truncate(void **state)
 {
 	struct unit *u = unit_create(NULL);
@@ -273,7 +274,7 @@ static void test_unnamed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_open),	    cmocka_unit_test(test_large),
+		cmocka_unit_test(test_open),        cmocka_unit_test(test_large),
 		cmocka_unit_test(test_truncate),    cmocka_unit_test(test_truncate_txn),
 		cmocka_unit_test(test_pending_txn), cmocka_unit_test(test_wait),
 		cmocka_unit_test(test_unnamed),

@@ -76,11 +76,13 @@ static void test_large(void **state)
 	for (int round = 0; round < 3; round++) {
 		for (size_t i = 0; i < 8; i++) {
 			(void)snprintf(name, sizeof(name), "user.x%zu", i);
-			assert_int_equal(unit_xattr_set(u, NULL, f, name, big + round,
-							sizes[(i + (size_t)round) % 8] -
-								(size_t)round * (sizes[(i + (size_t)round) % 8] > 3),
-							0),
-					 0);
+			assert_int_equal(
+				unit_xattr_set(u, NULL, f, name, big + round,
+					       sizes[(i + (size_t)round) % 8] -
+						       (size_t)round *
+							       (sizes[(i + (size_t)round) % 8] > 3),
+					       0),
+				0);
 		}
 		if (round == 1)
 			unit_reopen(u);
@@ -89,7 +91,8 @@ static void test_large(void **state)
 				      (size_t)round * (sizes[(i + (size_t)round) % 8] > 3);
 
 			(void)snprintf(name, sizeof(name), "user.x%zu", i);
-			assert_int_equal(unit_xattr_get(u, NULL, f, name, back, sizeof(back)), want);
+			assert_int_equal(unit_xattr_get(u, NULL, f, name, back, sizeof(back)),
+					 want);
 			assert_memory_equal(back, big + round, want);
 		}
 		assert_int_equal(unit_xattr_list(u, NULL, f, NULL, 0), 8 * 8);

@@ -8,6 +8,7 @@
 #define RETRIES_MAX 1000
 
 char unit_conflict[256];
+int64_t unit_fail_after;
 
 /* --- life --- */
 
@@ -46,8 +47,8 @@ struct unit *unit_create(const struct unit_options *options)
 		.meta_copies = 1,
 		.data_copies = o.data_copies ? o.data_copies : 1,
 	};
-	u->sb.slot_count = (uint32_t)((u->sb.device_blocks - 1 - STET_HEAD_BLOCKS) /
-				      u->sb.seg_blocks);
+	u->sb.slot_count =
+		(uint32_t)((u->sb.device_blocks - 1 - STET_HEAD_BLOCKS) / u->sb.seg_blocks);
 	assert_int_equal(stet_device_open_memory(size, &u->device), 0);
 	assert_int_equal(stet_fs_create(&u->fs), 0);
 	stet_fs_hooks(u->fs, &hooks);
@@ -143,9 +144,13 @@ struct stet_txn *unit_begin(struct unit *u, enum stet_level level)
 int unit_order(struct unit *u, struct stet_txn *txn)
 {
 	uint64_t wait;
-	int rc = stet_txn_order(txn, NULL, &wait);
+	int rc;
 
 	(void)u;
+	if (unit_fail_after > 0)
+		stet_mem_fail_after(unit_fail_after);
+	rc = stet_txn_order(txn, NULL, &wait);
+	stet_mem_fail_after(-1);
 	(void)snprintf(unit_conflict, sizeof(unit_conflict), "%s", stet_txn_conflict_text(txn));
 	stet_txn_end(txn);
 	return rc;
@@ -174,9 +179,12 @@ static void call_begin(struct call *c, struct unit *u, struct stet_txn *txn)
 		.ticket = &c->ticket,
 		.wait = false,
 	};
+	if (unit_fail_after > 0)
+		stet_mem_fail_after(unit_fail_after);
 }
 
-/* Whether the operation is to be called again; else it is done (plain: ordered), with *rc its result. */
+/* Whether the operation is to be called again; else it is done (plain: ordered), with *rc its
+ * result. */
 static bool call_again(struct call *c, int *rc)
 {
 	uint64_t wait;
@@ -205,21 +213,23 @@ static bool call_again(struct call *c, int *rc)
 			if (order)
 				*rc = order;
 		}
+		stet_mem_fail_after(-1);
 		stet_txn_end(c->ctx.txn);
 	}
+	stet_mem_fail_after(-1);
 	return false;
 }
 
-#define CALL(u, txn, expression)                  \
-	do {                                      \
-		struct call c;                    \
-		int rc;                           \
-						  \
-		call_begin(&c, u, txn);           \
-		do {                              \
-			rc = (expression);        \
-		} while (call_again(&c, &rc));    \
-		return rc;                        \
+#define CALL(u, txn, expression)               \
+	do {                                   \
+		struct call c;                 \
+		int rc;                        \
+                                               \
+		call_begin(&c, u, txn);        \
+		do {                           \
+			rc = (expression);     \
+		} while (call_again(&c, &rc)); \
+		return rc;                     \
 	} while (0)
 
 struct stet_fs_name unit_name(const char *name)
@@ -239,9 +249,9 @@ int unit_make(struct unit *u, struct stet_txn *txn, uint64_t dir, const char *na
 int unit_symlink(struct unit *u, struct stet_txn *txn, uint64_t dir, const char *name,
 		 const char *target, size_t len, uint64_t *ret_ino)
 {
-	const struct stet_fs_new what = {
-		.mode = S_IFLNK | 0777, .target = target, .target_len = len
-	};
+	const struct stet_fs_new what = { .mode = S_IFLNK | 0777,
+					  .target = target,
+					  .target_len = len };
 
 	CALL(u, txn, stet_fs_make(&c.ctx, dir, unit_name(name), &what, ret_ino));
 }

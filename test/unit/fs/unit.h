@@ -1,7 +1,7 @@
 /* unit.h - a small volume in memory for the tests of fs/, and short forms of what they do with it.
  *
- * Everything runs in one thread: jobs are performed at once. An operation that must wait is retried while
- * background work makes progress.
+ * Everything runs in one thread: jobs are performed at once. An operation that must wait is retried
+ * while background work makes progress.
  */
 #ifndef TEST_UNIT_FS_UNIT_H
 #define TEST_UNIT_FS_UNIT_H
@@ -59,6 +59,9 @@ extern char unit_conflict[256]; /* of the last unit_order */
 void unit_end(struct stet_txn *txn);
 
 /// Operations: in a transaction, or plain when txn is NULL. Their results are the operations'. ///
+
+/** Not 0: that allocation of each operation (when plain, its ordering too) and later ones fail. */
+extern int64_t unit_fail_after;
 
 struct stet_fs_name unit_name(const char *name);
 int unit_make(struct unit *u, struct stet_txn *txn, uint64_t dir, const char *name, uint32_t mode,

@@ -167,6 +167,27 @@ static void damaged_payload(void **state)
 	close_fixture(&f);
 }
 
+/* The proof that a lost group was durable lies in a segment that only the group itself leads to. */
+static void damaged_far_before_the_proof(void **state)
+{
+	struct fixture f;
+	struct lt_group g;
+
+	(void)state;
+	open_fixture(&f, true);
+	assert_int_equal(lt_begin_commit(&f.vol, &g, true), 0);
+	assert_int_equal(lt_put(&f.vol, &g, STET_SEGK_LOG, STET_PAYLOAD_DATA, 600, false), 0);
+	assert_int_equal(lt_end_commit(&f.vol, &g), 0);
+	assert_int_equal(stet_log_perform(g.group, true), 0);
+	lt_complete(&f.vol, &g);
+	lt_commit(&f.vol, 3, 3);
+	expect(mount_again(&f, false), 0, COMMITS + 2, false, false);
+	damage(&f, COMMITS + 1, 0);
+	expect(mount_again(&f, false), -EUCLEAN, 0, true, true);
+	expect(mount_again(&f, true), 0, COMMITS, true, true);
+	close_fixture(&f);
+}
+
 /* The end of what was never flushed is found by its payload. */
 static void not_flushed(void **state)
 {
@@ -282,6 +303,37 @@ static void stale_generation(void **state)
 		lt_close(&last);
 		lt_close(&next);
 	}
+	close_fixture(&f);
+}
+
+/* An old one at next2, torn, and a new one at next1: the generation decides. */
+static void both_candidates(void **state)
+{
+	struct fixture f;
+	struct lt_group g;
+	struct lt_vol next;
+	struct stet_ckpt_record rec;
+
+	(void)state;
+	open_fixture(&f, true);
+	assert_int_equal(lt_begin_commit(&f.vol, &g, true), 0);
+	assert_int_equal(lt_put(&f.vol, &g, STET_SEGK_LOG, STET_PAYLOAD_DATA, 240, true), 0);
+	assert_int_equal(lt_fill(&f.vol, &g, 0, 3), 0);
+	stet_log_position(f.vol.log, &rec);
+	assert_int_equal(lt_end_commit(&f.vol, &g), 0);
+	assert_int_equal(stet_log_perform(g.group, false), 0);
+	lt_complete(&f.vol, &g);
+	assert_int_equal(stet_addr_seg(f.model.tried.v[COMMITS]->runs.v[0].addr),
+			 stet_addr_seg(rec.chain_next2.addr));
+	f.place[1] = rec.chain_next2;
+	damage(&f, 1, 100);
+	assert_int_equal(
+		lt_mount(&next, f.device, &f.sb, &f.model, lt_newest(&f.vol), false, 5, NULL), 0);
+	assert_int_equal(next.seen.n, COMMITS);
+	lt_adopt_seen(&next, lt_newest(&f.vol));
+	lt_commit(&next, 0, 3);
+	lt_close(&next);
+	expect(mount_again(&f, false), 0, COMMITS + 1, false, false);
 	close_fixture(&f);
 }
 
@@ -417,11 +469,13 @@ int main(void)
 		cmocka_unit_test(all_is_well),
 		cmocka_unit_test(damaged_summary),
 		cmocka_unit_test(damaged_payload),
+		cmocka_unit_test(damaged_far_before_the_proof),
 		cmocka_unit_test(not_flushed),
 		cmocka_unit_test(read_errors),
 		cmocka_unit_test(unreadable_payload_above_durable),
 		cmocka_unit_test(one_bad_candidate),
 		cmocka_unit_test(stale_generation),
+		cmocka_unit_test(both_candidates),
 		cmocka_unit_test(batch_without_commit),
 		cmocka_unit_test(goes_on_behind_open_batch),
 		cmocka_unit_test(keeps_what_may_be_named),

@@ -388,7 +388,7 @@ static void do_recovered(struct model *m)
 	stet_space_recovered(m->space);
 	m->recovering = false;
 	for (uint32_t i = 0; i < m->slot_count; i++) {
-		if (m->slot[i].state == STET_SEG_OPEN)
+		if (m->slot[i].state == STET_SEG_OPEN && !m->slot[i].log_pinned)
 			m->slot[i].state = STET_SEG_FULL;
 		settle(m, i);
 	}
