@@ -1,8 +1,12 @@
 # Front door only: the build is Meson's (meson.build). Everything lands in build/.
 BUILD ?= build
 MESON_ARGS ?=
+DIR ?= /tmp
+KILLS ?= 50
+MUTATIONS ?= 10000
+SECONDS ?= 3
 
-.PHONY: all setup configure check demo clean install asan ubsan tsan format tidy
+.PHONY: all setup configure check test full bench demo clean install asan ubsan tsan format tidy
 
 all: configure
 	@ninja -C $(BUILD)
@@ -13,9 +17,22 @@ setup:
 configure: setup
 	@BUILD=$(BUILD) MESON_ARGS="$(MESON_ARGS)" sh scripts/configure.sh
 
-# Prints "N passed, N failed" as its last line, also when the build fails.
+# Everything, sanitizers and planted faults included. Prints "N passed, N failed" as its last line.
 check:
+	@BUILD=$(BUILD) sh scripts/check_all.sh
+
+# The tests of the plain build only.
+test:
 	@BUILD=$(BUILD) MESON_ARGS="$(MESON_ARGS)" sh scripts/check.sh
+
+# At full size, on DIR's disk (a few GiB): 1 GiB filled ten times, 2 GiB and 300,000 files in one
+# transaction, a million files in one directory, copies killed KILLS times, damaged images.
+full: all
+	@BUILD=$(BUILD) DIR="$(DIR)" KILLS="$(KILLS)" MUTATIONS="$(MUTATIONS)" sh scripts/full.sh
+
+# Figures beside SQLite and the raw device, on DIR's disk.
+bench: all
+	@$(BUILD)/bench/bench_first "$(DIR)" $(SECONDS)
 
 demo: all
 	@BUILD=$(BUILD) sh test/demo.sh
@@ -42,4 +59,4 @@ tidy: configure
 	@ninja -C $(BUILD) clang-tidy
 
 clean:
-	rm -rf build build-asan build-ubsan build-tsan
+	rm -rf build build-asan build-ubsan build-tsan build-mutants

@@ -1,0 +1,375 @@
+/* full.c - the promises about size, through the public library, at any size.
+ *
+ *	full_test fill DIR MIB ROUNDS      fill to ENOSPC, lose nothing, delete (every second file on odd
+ *	                                   rounds), fill again
+ *	full_test data DIR MIB CACHE_MIB   one transaction with so much data
+ *	full_test names DIR FILES CACHE_MIB one transaction with so many new files
+ *	full_test dir DIR FILES            one directory: create, list, look up, delete; cost per operation
+ *
+ * Each ends with a check of the volume, and fails (exit 1) on the first difference. `data` and `names` also
+ * fail when the peak resident memory passes the cache limit by more than 64 MiB.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "stetfs.h"
+
+#define MIB (UINT64_C(1) << 20)
+
+static char image[4096];
+
+static _Noreturn void die(const char *what, const char *why)
+{
+	fprintf(stderr, "full_test: %s: %s\n", what, why);
+	exit(1);
+}
+
+static void need(int rc, const char *what)
+{
+	if (rc < 0)
+		die(what, stet_error_text()[0] ? stet_error_text() : strerror(-rc));
+}
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static struct stet_volume *make_volume(const char *dir, uint64_t mib, uint64_t cache_mib)
+{
+	struct stet_mkfs_options mkfs = { .size_bytes = mib * MIB, .force = true };
+	struct stet_open_options options = { .cache_bytes = cache_mib * MIB };
+	struct stet_volume *vol;
+
+	snprintf(image, sizeof(image), "%s/full.stet", dir);
+	unlink(image);
+	need(stet_mkfs(image, &mkfs), "mkfs");
+	need(stet_open(image, &options, &vol), "open");
+	return vol;
+}
+
+static int print_problem(void *arg, const struct stet_problem *p)
+{
+	(void)arg;
+	fprintf(stderr, "full_test: check: %s: %s %s (inode %llu)\n", p->id, p->text, p->path,
+		(unsigned long long)p->ino);
+	return 0;
+}
+
+static void finish(struct stet_volume *vol)
+{
+	need(stet_close(vol), "close");
+	int problems = stet_check(image, 0, print_problem, NULL);
+	need(problems, "check");
+	if (problems > 0)
+		die("check", "the volume is not clean");
+	unlink(image);
+}
+
+/* --- fill --- */
+struct filled {
+	uint64_t *stamp; /* per file; 0 = not there */
+	size_t n, cap;
+};
+
+static void content(uint8_t *buf, size_t len, uint64_t stamp)
+{
+	uint64_t x = stamp * UINT64_C(0x9e3779b97f4a7c15) + 1;
+
+	for (size_t i = 0; i + 8 <= len; i += 8) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		memcpy(buf + i, &x, 8);
+	}
+}
+
+static size_t length_of(uint64_t stamp)
+{
+	static const size_t size[] = { 8, 1000, 4096, 20000, 65536, 300000, 1048576 };
+
+	return size[stamp % 7] & ~(size_t)7;
+}
+
+static int write_file(struct stet_volume *vol, const char *name, uint64_t stamp)
+{
+	static uint8_t buf[MIB];
+	struct stet_file *file;
+	size_t len = length_of(stamp);
+	int rc = stet_openat(vol, NULL, STET_ROOT, name, O_WRONLY | O_CREAT | O_EXCL, 0644, &file);
+
+	if (rc)
+		return rc;
+	content(buf, len, stamp);
+	ssize_t n = stet_pwrite(file, buf, len, 0);
+	stet_file_close(file);
+	if (n < 0) {
+		need(stet_unlinkat(vol, NULL, STET_ROOT, name, 0), "unlink after a failed write");
+		return (int)n;
+	}
+	return n == (ssize_t)len ? 0 : -EIO;
+}
+
+static void verify_file(struct stet_volume *vol, const char *name, uint64_t stamp)
+{
+	static uint8_t want[MIB], have[MIB];
+	struct stet_file *file;
+	size_t len = length_of(stamp);
+
+	need(stet_openat(vol, NULL, STET_ROOT, name, O_RDONLY, 0, &file), name);
+	ssize_t n = stet_pread(file, have, sizeof(have), 0);
+	stet_file_close(file);
+	content(want, len, stamp);
+	if (n != (ssize_t)len || memcmp(want, have, len) != 0)
+		die(name, "content differs");
+}
+
+static void name_of(char *out, size_t i)
+{
+	snprintf(out, 32, "file%07zu", i);
+}
+
+static uint64_t fill(struct stet_volume *vol, struct filled *f, uint64_t *stamp)
+{
+	uint64_t bytes = 0;
+	char name[32];
+	size_t i = 0;
+
+	for (;;) {
+		while (i < f->n && f->stamp[i])
+			i++;
+		if (i == f->cap) {
+			f->cap = f->cap ? 2 * f->cap : 1024;
+			f->stamp = realloc(f->stamp, f->cap * sizeof(*f->stamp));
+			if (!f->stamp)
+				die("fill", "no memory");
+		}
+		name_of(name, i);
+		int rc = write_file(vol, name, *stamp);
+		if (rc == -ENOSPC)
+			return bytes;
+		need(rc, name);
+		if (i == f->n)
+			f->n++;
+		f->stamp[i] = (*stamp)++;
+		bytes += length_of(f->stamp[i]);
+	}
+}
+
+static void delete_files(struct stet_volume *vol, struct filled *f, size_t step)
+{
+	char name[32];
+
+	for (size_t i = 0; i < f->n; i += step) {
+		if (!f->stamp[i])
+			continue;
+		name_of(name, i);
+		need(stet_unlinkat(vol, NULL, STET_ROOT, name, 0), "unlink on a full volume");
+		f->stamp[i] = 0;
+	}
+}
+
+static void verify_all(struct stet_volume *vol, const struct filled *f)
+{
+	char name[32];
+
+	for (size_t i = 0; i < f->n; i++) {
+		if (!f->stamp[i])
+			continue;
+		name_of(name, i);
+		verify_file(vol, name, f->stamp[i]);
+	}
+}
+
+static void run_fill(const char *dir, uint64_t mib, uint64_t rounds)
+{
+	struct stet_volume *vol = make_volume(dir, mib, 64);
+	struct filled f = { 0 };
+	uint64_t stamp = 1;
+
+	for (uint64_t round = 0; round < rounds; round++) {
+		double start = now();
+		uint64_t bytes = fill(vol, &f, &stamp);
+
+		verify_all(vol, &f);
+		printf("round %llu: %.1f MiB more until ENOSPC, %zu files, %.1f s\n",
+		       (unsigned long long)round + 1, (double)bytes / (double)MIB, f.n,
+		       now() - start);
+		fflush(stdout);
+		delete_files(vol, &f, round % 2 ? 2 : 1);
+		verify_all(vol, &f);
+	}
+	delete_files(vol, &f, 1);
+	free(f.stamp);
+	finish(vol);
+}
+
+/* --- large transactions --- */
+static void check_memory(uint64_t cache_mib)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	printf("peak resident memory %.1f MiB, cache limit %llu MiB\n",
+	       (double)usage.ru_maxrss / 1024, (unsigned long long)cache_mib);
+	if ((uint64_t)usage.ru_maxrss > (cache_mib + 64) * 1024)
+		die("memory", "the peak passes the cache limit by more than 64 MiB");
+}
+
+static void run_data(const char *dir, uint64_t mib, uint64_t cache_mib)
+{
+	struct stet_volume *vol = make_volume(dir, mib * 2 + 256, cache_mib);
+	static uint8_t buf[MIB], have[MIB];
+	struct stet_file *file;
+	struct stet_txn *txn;
+	double start = now();
+
+	need(stet_begin(vol, STET_BEGIN_SNAPSHOT, &txn), "begin");
+	need(stet_openat(vol, txn, STET_ROOT, "big", O_RDWR | O_CREAT, 0644, &file), "create");
+	for (uint64_t i = 0; i < mib; i++) {
+		content(buf, sizeof(buf), i + 1);
+		need((int)stet_pwrite(file, buf, sizeof(buf), i * MIB), "write");
+	}
+	stet_file_close(file);
+	need(stet_commit(txn, 0), "commit");
+	printf("%llu MiB in one transaction: %.1f s\n", (unsigned long long)mib, now() - start);
+	check_memory(cache_mib);
+	need(stet_openat(vol, NULL, STET_ROOT, "big", O_RDONLY, 0, &file), "open");
+	for (uint64_t i = 0; i < mib; i++) {
+		content(buf, sizeof(buf), i + 1);
+		need((int)stet_pread(file, have, sizeof(have), i * MIB), "read");
+		if (memcmp(buf, have, sizeof(buf)) != 0)
+			die("big", "content differs");
+	}
+	stet_file_close(file);
+	check_memory(cache_mib);
+	finish(vol);
+}
+
+static void make_files(struct stet_volume *vol, struct stet_txn *txn, uint64_t files)
+{
+	char name[32];
+
+	for (uint64_t i = 0; i < files; i++) {
+		struct stet_file *file;
+
+		name_of(name, i);
+		need(stet_openat(vol, txn, STET_ROOT, name, O_RDWR | O_CREAT | O_EXCL, 0644, &file),
+		     name);
+		if (i % 16 == 0)
+			need((int)stet_pwrite(file, name, strlen(name), 0), name);
+		stet_file_close(file);
+	}
+}
+
+static void look_up(struct stet_volume *vol, uint64_t files, uint64_t step)
+{
+	char name[32];
+
+	for (uint64_t i = 0; i < files; i += step) {
+		struct stet_stat st;
+		size_t want;
+
+		name_of(name, i * UINT64_C(7919) % files);
+		need(stet_statat(vol, NULL, STET_ROOT, name, 0, &st), name);
+		want = (i * UINT64_C(7919) % files) % 16 == 0 ? strlen(name) : 0;
+		if (st.size != want)
+			die(name, "size differs");
+	}
+}
+
+static uint64_t list(struct stet_volume *vol)
+{
+	struct stet_dir_entry entry;
+	struct stet_dir *it;
+	uint64_t n = 0;
+	int rc;
+
+	need(stet_dir_open(vol, NULL, STET_ROOT, "", NULL, &it), "list");
+	while ((rc = stet_dir_next(it, &entry)) == 1)
+		n++;
+	need(rc, "list");
+	stet_dir_close(it);
+	return n;
+}
+
+static void run_names(const char *dir, uint64_t files, uint64_t cache_mib)
+{
+	struct stet_volume *vol = make_volume(dir, 256 + files / 200, cache_mib);
+	struct stet_txn *txn;
+	double start = now();
+
+	need(stet_begin(vol, STET_BEGIN_SNAPSHOT, &txn), "begin");
+	make_files(vol, txn, files);
+	if (list(vol) != 0)
+		die("names", "visible before the commit");
+	need(stet_commit(txn, 0), "commit");
+	printf("%llu new files in one transaction: %.1f s\n", (unsigned long long)files,
+	       now() - start);
+	check_memory(cache_mib);
+	if (list(vol) != files)
+		die("names", "the count differs");
+	look_up(vol, files, 101);
+	check_memory(cache_mib);
+	finish(vol);
+}
+
+/* --- one large directory --- */
+static void run_dir(const char *dir, uint64_t files)
+{
+	struct stet_volume *vol = make_volume(dir, 256 + files / 200, 64);
+	uint64_t looks = files < 100000 ? files : 100000;
+	char name[32];
+	double t[5];
+
+	t[0] = now();
+	make_files(vol, NULL, files);
+	need(stet_sync(vol), "sync");
+	t[1] = now();
+	if (list(vol) != files)
+		die("dir", "the count differs");
+	t[2] = now();
+	look_up(vol, files, files / looks);
+	t[3] = now();
+	for (uint64_t i = 0; i < files; i++) {
+		name_of(name, i);
+		need(stet_unlinkat(vol, NULL, STET_ROOT, name, 0), name);
+	}
+	need(stet_sync(vol), "sync");
+	t[4] = now();
+	printf("%llu files, us per operation: create %.2f  list %.3f  look up %.2f  delete %.2f\n",
+	       (unsigned long long)files, (t[1] - t[0]) * 1e6 / (double)files,
+	       (t[2] - t[1]) * 1e6 / (double)files, (t[3] - t[2]) * 1e6 / (double)looks,
+	       (t[4] - t[3]) * 1e6 / (double)files);
+	finish(vol);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t a = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
+	uint64_t b = argc > 4 ? strtoull(argv[4], NULL, 10) : 0;
+
+	if (argc == 5 && strcmp(argv[1], "fill") == 0)
+		run_fill(argv[2], a, b);
+	else if (argc == 5 && strcmp(argv[1], "data") == 0)
+		run_data(argv[2], a, b);
+	else if (argc == 5 && strcmp(argv[1], "names") == 0)
+		run_names(argv[2], a, b);
+	else if (argc == 4 && strcmp(argv[1], "dir") == 0 && a > 0)
+		run_dir(argv[2], a);
+	else {
+		fprintf(stderr, "usage: full_test fill|data|names DIR N N | dir DIR N\n");
+		return 2;
+	}
+	return 0;
+}
