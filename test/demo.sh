@@ -57,7 +57,7 @@ printf '$ stetfs find %s:/ -type f | wc -l\n' "$VOLUME"
 
 say "Out again, and compared:"
 show cp -r "$VOLUME:/" "$WORK/back"
-diff -r "$SOURCE" "$WORK/back/$(basename "$SOURCE")" && echo "the same"
+diff -r --no-dereference "$SOURCE" "$WORK/back/$(basename "$SOURCE")" && echo "the same"
 show check "$VOLUME"
 
 if [ "$(id -u)" != 0 ] || [ ! -c /dev/fuse ]; then

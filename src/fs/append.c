@@ -57,7 +57,7 @@ static int append_now(struct fs_data *d, const void *data, size_t len)
 	if (!rc)
 		rc = stet_data_pending_(d);
 	if (!rc)
-		rc = stet_data_reserve_(d, len, false);
+		rc = stet_data_reserve_(d, d->in.i.size + len, len, false);
 	if (!rc)
 		rc = stet_append_settle_(d);
 	if (!rc)
@@ -70,7 +70,7 @@ static int stage(struct fs_data *d, const void *data, size_t len)
 	int rc = stet_data_lock_(d, 0, UINT64_MAX, STET_LOCK_IX); /* A1 */
 
 	if (!rc)
-		rc = stet_data_reserve_(d, len, false);
+		rc = stet_data_reserve_(d, d->in.i.size + d->file->append.len + len, len, false);
 	if (!rc)
 		rc = stet_state_claim_(d->ctx, d->ino, STET_CLAIM_ALIVE);
 	return rc ? rc : stet_buf_append(&d->file->append, data, len);

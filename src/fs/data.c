@@ -101,12 +101,27 @@ int stet_data_lock_(struct fs_data *d, uint64_t lo, uint64_t hi, enum stet_lock_
 	return rc;
 }
 
-int stet_data_reserve_(struct fs_data *d, uint64_t len, bool privileged)
+/* The items of `blocks` blocks of new content, of the inode, and of up to two rests of what they cut. */
+static uint64_t data_meta(const struct fs_data *d, uint64_t blocks)
 {
-	uint64_t blocks = stet_blocks_(len) + 2;
-	uint64_t extents = blocks / stet_extent_max_(d->ctx) + 3;
-	uint64_t meta = 2 * extents * STET_META_EXTENT_ + STET_META_INODE_ + STET_INLINE_MAX;
+	uint64_t extents = blocks / stet_extent_max_(d->ctx) + 2;
+	uint64_t rests = d->in.i.blocks > 0 ? 2 * STET_META_EXTENT_ : 0;
 
+	return extents * STET_META_EXTENT_HEAD_ + blocks * sizeof(uint32_t) + rests +
+	       STET_META_INODE_;
+}
+
+int stet_data_reserve_(struct fs_data *d, uint64_t end, uint64_t len, bool privileged)
+{
+	uint64_t blocks = stet_blocks_(len) + 1; /* it may begin within a block */
+	uint64_t meta = data_meta(d, blocks);
+
+	if (d->in.i.size <= STET_INLINE_MAX)
+		blocks++; /* content that was inline becomes a block of its own */
+	if (d->in.i.size <= STET_INLINE_MAX && end <= STET_INLINE_MAX && d->in.i.blocks == 0) {
+		blocks = 0;
+		meta = STET_META_INODE_ + STET_INLINE_MAX;
+	}
 	return stet_txn_reserve(d->ctx->txn, blocks, meta, privileged, d->ctx->ticket);
 }
 

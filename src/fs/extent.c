@@ -103,35 +103,67 @@ static struct fs_file *file_of(const struct stet_fs_ctx *ctx, uint64_t ino)
 	return stet_state_direct_(ctx, ino) ? NULL : stet_state_find_file_(ctx, ino);
 }
 
+/* A walk often begins where an extent does, and ends in it: then one look-up does. */
 int stet_walk_open_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_t hi,
 		    struct fs_walk *ret)
 {
+	struct stet_key key;
+	int rc;
+
+	ret->ctx = ctx;
+	ret->ino = ino;
+	ret->scan = NULL;
+	ret->ready = false;
 	ret->file = file_of(ctx, ino);
 	ret->seg_blocks = stet_engine_superblock(stet_txn_engine(ctx->txn))->seg_blocks;
 	ret->at = lo;
 	ret->hi = hi;
-	ret->scan = NULL;
 	if (lo >= hi)
 		return 0;
-	return open_scan(ctx->txn, ino, lo, hi, &ret->scan);
+	stet_key_extent(&key, ino, lo);
+	rc = stet_txn_get(ctx->txn, &key, &ret->x.val);
+	if (rc == -ENOENT)
+		return 0;
+	if (!rc)
+		rc = stet_extent_load_(&key, ret->seg_blocks, &ret->x);
+	ret->ready = !rc && is_visible(ret->file, &ret->x);
+	return rc;
+}
+
+static int walk_extent(struct fs_walk *w)
+{
+	int rc = 0;
+
+	if (w->ready) {
+		w->ready = false;
+		return 1;
+	}
+	if (!w->scan)
+		rc = open_scan(w->ctx->txn, w->ino, w->at, w->hi, &w->scan);
+	while (!rc && (rc = next_extent(w->scan, w->seg_blocks, w->at, &w->x)) == 1) {
+		if (is_visible(w->file, &w->x))
+			return 1;
+		rc = 0;
+	}
+	return rc;
 }
 
 int stet_walk_next_(struct fs_walk *w, struct fs_piece *ret)
 {
-	int rc = 0;
+	uint64_t end;
+	int rc;
 
-	while (w->at < w->hi && (rc = next_extent(w->scan, w->seg_blocks, w->at, &w->x)) == 1) {
-		uint64_t end = w->x.first + w->x.count;
-
-		if (!is_visible(w->file, &w->x))
-			continue;
-		ret->first = w->at > w->x.first ? w->at : w->x.first; /* E4 */
-		w->at = end < w->hi ? end : w->hi;
-		ret->count = (uint16_t)(w->at - ret->first);
-		ret->shift = (uint16_t)(ret->first - w->x.first);
-		return 1;
-	}
-	return rc;
+	if (w->at >= w->hi)
+		return 0;
+	rc = walk_extent(w);
+	if (rc != 1)
+		return rc;
+	end = w->x.first + w->x.count;
+	ret->first = w->at > w->x.first ? w->at : w->x.first; /* E4 */
+	w->at = end < w->hi ? end : w->hi;
+	ret->count = (uint16_t)(w->at - ret->first);
+	ret->shift = (uint16_t)(ret->first - w->x.first);
+	return 1;
 }
 
 void stet_walk_close_(struct fs_walk *w)

@@ -17,6 +17,7 @@
 #define STET_META_INODE_ 192u
 #define STET_META_DIRENT_(name_len) ((uint64_t)(name_len) + 48u)
 #define STET_META_EXTENT_ 336u
+#define STET_META_EXTENT_HEAD_ 96u /* an extent without its checksums */
 #define STET_META_ORPHAN_ 48u
 
 /* --- the file system of one open volume --- */
@@ -209,7 +210,10 @@ struct fs_extent {
 
 /* A walk over the mapped blocks of [lo, hi), in order, none twice. */
 struct fs_walk {
-	struct stet_scan *scan;
+	struct stet_fs_ctx *ctx;
+	uint64_t ino;
+	struct stet_scan *scan; /* opened when it is needed */
+	bool ready; /* x is the next extent */
 	const struct fs_file *file; /* NULL: direct */
 	uint32_t seg_blocks;
 	uint64_t at, hi;
@@ -271,8 +275,8 @@ STET_CHECKED int stet_data_pending_(struct fs_data *d);
 STET_CHECKED int stet_data_free_from_(struct fs_data *d, uint64_t from, uint64_t *ret_removed);
 /* Changes begin: frees what is pending. *ret_removed: blocks. */
 STET_CHECKED int stet_data_finish_pending_(struct fs_data *d, uint64_t *ret_removed);
-/* Promises space for writing len bytes at once. */
-STET_CHECKED int stet_data_reserve_(struct fs_data *d, uint64_t len, bool privileged);
+/* Promises space for writing len bytes at once, up to the file offset end. */
+STET_CHECKED int stet_data_reserve_(struct fs_data *d, uint64_t end, uint64_t len, bool privileged);
 /* The change itself; what can fail for what is there (-EIO) fails before anything is changed. Reads
  * the inode anew. */
 STET_CHECKED int stet_data_write_(struct fs_data *d, uint64_t off, const uint8_t *data, size_t len);

@@ -131,7 +131,7 @@ int stet_fs_truncate(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t size)
 	if (!rc && (d.file || !shrinks))
 		rc = stet_data_pending_(&d);
 	if (!rc)
-		rc = stet_data_reserve_(&d, 1, shrinks);
+		rc = stet_data_reserve_(&d, size, 1, shrinks);
 	if (!rc)
 		rc = stet_append_settle_(&d);
 	if (!rc)
@@ -182,7 +182,7 @@ int stet_fs_punch(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint64_t 
 	end = len > STET_FILE_SIZE_MAX - off ? STET_FILE_SIZE_MAX : off + len;
 	rc = stet_data_lock_(&d, off, end, STET_LOCK_X);
 	if (!rc)
-		rc = stet_data_reserve_(&d, 2 * STET_BLOCK_SIZE, true);
+		rc = stet_data_reserve_(&d, d.in.i.size, 2 * STET_BLOCK_SIZE, true);
 	if (!rc)
 		rc = stet_append_settle_(&d);
 	if (!rc)

@@ -243,29 +243,55 @@ static int plan_grown(struct write *w, struct part *part)
 	return 0;
 }
 
+static bool own_buf(struct write *w, uint64_t first, struct part *ret)
+{
+	struct stet_key key;
+
+	stet_key_extent(&key, w->d->ino, first);
+	if (!stet_txn_own_buf(w->d->ctx->txn, &key, &ret->buf, &ret->from, &ret->had))
+		return false;
+	ret->first = first;
+	return true;
+}
+
 /* The extent of a private buffer that holds the block, or ends right before it: 1, else 0. */
 static int find_own(struct write *w, uint64_t block, struct part *ret)
 {
 	struct fs_data *d = w->d;
-	struct stet_key key;
+	const struct stet_fs *fs = d->ctx->fs;
 	struct fs_piece piece;
 	struct fs_walk walk;
-	bool found = false;
-	int rc = stet_walk_open_(d->ctx, d->ino, block > 0 ? block - 1 : 0, block + 1, &walk);
+	uint64_t first = UINT64_MAX;
+	int rc;
 
+	if (fs->hint_ino == d->ino && fs->hint_first <= block && own_buf(w, fs->hint_first, ret) &&
+	    block <= ret->first + ret->had)
+		return 1;
+	rc = stet_walk_open_(d->ctx, d->ino, block > 0 ? block - 1 : 0, block + 1, &walk);
 	if (rc)
 		return rc;
-	while ((rc = stet_walk_next_(&walk, &piece)) == 1) {
-		found = true;
-		ret->first = walk.x.first;
-		ret->had = walk.x.count;
-	}
+	while ((rc = stet_walk_next_(&walk, &piece)) == 1)
+		first = walk.x.first;
 	stet_walk_close_(&walk);
-	if (rc < 0 || !found)
+	if (rc < 0 || first == UINT64_MAX)
 		return rc;
-	stet_key_extent(&key, d->ino, ret->first);
-	return stet_txn_own_buf(d->ctx->txn, &key, &ret->buf, &ret->from, &ret->count) &&
-	       ret->count == ret->had;
+	return own_buf(w, first, ret) && first + ret->had >= block;
+}
+
+/* Whether nothing is mapped in [lo, hi). */
+static int is_hole(struct write *w, uint64_t lo, uint64_t hi, bool *ret)
+{
+	uint32_t mapped;
+	int rc;
+
+	if (bytes_of(lo) >= w->d->in.i.size && w->d->pending_from == UINT64_MAX) {
+		*ret = true;
+		return 0;
+	}
+	rc = stet_extent_count_(w->d->ctx, w->d->ino, lo, hi, 1, &mapped);
+	if (!rc)
+		*ret = mapped == 0;
+	return rc;
 }
 
 /* Changes in place what can be, from *first on; *first becomes the next block. */
@@ -273,7 +299,7 @@ static int plan_place(struct write *w, uint64_t *first, uint64_t to)
 {
 	struct part own = { .kind = PART_PLACE };
 	uint64_t end, had_end;
-	uint32_t mapped = 0;
+	bool hole = true;
 	int rc = find_own(w, *first, &own);
 
 	if (rc != 1)
@@ -283,10 +309,10 @@ static int plan_place(struct write *w, uint64_t *first, uint64_t to)
 	if (end > to)
 		end = to;
 	if (end > had_end) {
-		rc = stet_extent_count_(w->d->ctx, w->d->ino, had_end, end, 1, &mapped);
+		rc = is_hole(w, had_end, end, &hole);
 		if (rc)
 			return rc;
-		if (mapped > 0)
+		if (!hole)
 			end = had_end;
 	}
 	if (end <= *first)
@@ -372,6 +398,10 @@ static int apply(struct write *w)
 	if (w->leave_inline)
 		n.set = STET_SET_OUTLINE_;
 	rc = stet_data_send_(w->d, &n, NULL);
+	if (w->n > 0) {
+		w->d->ctx->fs->hint_ino = w->d->ino;
+		w->d->ctx->fs->hint_first = w->part[w->n - 1].first;
+	}
 	for (size_t i = 0; i < w->n && !rc; i++) {
 		if (w->part[i].kind == PART_PLACE)
 			copy_in_place(w, &w->part[i]); /* W3 */
@@ -443,7 +473,7 @@ int stet_fs_write(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, const voi
 	if (!rc && off + len > d.in.i.size)
 		rc = stet_data_pending_(&d);
 	if (!rc)
-		rc = stet_data_reserve_(&d, len, false);
+		rc = stet_data_reserve_(&d, off + len, len, false);
 	if (!rc)
 		rc = stet_append_settle_(&d);
 	return rc ? rc : stet_data_write_(&d, off, data, len);

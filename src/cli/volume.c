@@ -1,0 +1,261 @@
+/* volume.c - operands VOLUME:/path, and the volume and transaction that a command works in.
+ *
+ * I1. An operand is cut at its first ":/". So a path of the host that contains ":/" cannot be given
+ *     as it is; a relative path or a link leads around that.
+ * I2. A command that changes a volume changes it in one transaction: all or nothing, whatever the number
+ *     of its operands. They must all be in one volume.
+ * I3. A command that only reads opens the volume read-only: it writes nothing, and others may read at
+ *     the same time.
+ *
+ * A command that is killed leaves the volume as it was before: the transaction is gone with it.
+ */
+#include "cli/cli_internal.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/// Operands ///
+
+bool stet_cli_target_parse_(const char *word, struct stet_cli_target *ret)
+{
+	const char *cut = strstr(word, ":/"); /* I1 */
+
+	if (!cut || cut == word)
+		return false;
+	ret->volume = stet_cli_strdup_(word);
+	ret->volume[cut - word] = '\0';
+	ret->path = cut + 1;
+	ret->word = word;
+	return true;
+}
+
+void stet_cli_target_release_(struct stet_cli_target *target)
+{
+	free(target->volume);
+	*target = (struct stet_cli_target){ 0 };
+}
+
+bool stet_cli_same_volume_(const char *a, const char *b)
+{
+	struct stat sa, sb;
+
+	if (strcmp(a, b) == 0)
+		return true;
+	return stat(a, &sa) == 0 && stat(b, &sb) == 0 && sa.st_dev == sb.st_dev &&
+	       sa.st_ino == sb.st_ino;
+}
+
+/// Opening and closing ///
+
+static void fail_busy(const char *path)
+{
+	struct stet_cli_text holder = { 0 };
+
+	if (stet_cli_find_holder_(path, &holder))
+		stet_cli_error_(path, "in use: %s", holder.s);
+	else
+		stet_cli_error_(path, "in use by another process");
+	stet_cli_text_release_(&holder);
+}
+
+int stet_cli_fail_open_(const char *path, int rc)
+{
+	if (rc == -EBUSY)
+		fail_busy(path);
+	else if (rc == -EINVAL)
+		stet_cli_error_(path, "not a StetFS volume");
+	else
+		stet_cli_fail_volume_(path, rc);
+	return STET_CLI_FAILED;
+}
+
+int stet_cli_open_(const char *path, bool write, struct stet_cli_volume *ret)
+{
+	const struct stet_open_options options = { .read_only = !write };
+	struct stat st = { 0 };
+	struct stet_volume *vol;
+	int rc = stet_open(path, &options, &vol);
+
+	if (rc)
+		return stet_cli_fail_open_(path, rc);
+	(void)!stat(path, &st);
+	*ret = (struct stet_cli_volume){
+		.path = stet_cli_strdup_(path),
+		.vol = vol,
+		.dev = st.st_dev,
+		.ino = st.st_ino,
+	};
+	return STET_CLI_OK;
+}
+
+int stet_cli_open_change_(const char *path, struct stet_cli_volume *ret)
+{
+	int code = stet_cli_open_(path, true, ret);
+	int rc;
+
+	if (code)
+		return code;
+	/* Nobody else has the volume: the cheapest level is as good as any. */
+	rc = stet_begin(ret->vol, STET_BEGIN_SNAPSHOT, &ret->txn);
+	if (!rc)
+		return STET_CLI_OK;
+	ret->txn = NULL;
+	return stet_cli_close_(ret, stet_cli_fail_volume_(path, rc));
+}
+
+static int commit(struct stet_cli_volume *v)
+{
+	char text[512] = "";
+	int rc = stet_commit(v->txn, 0);
+
+	if (rc == 0)
+		return STET_CLI_OK;
+	if (rc == -EIO)
+		stet_cli_error_(v->path,
+				"the commit failed; whether it is there shows when the volume is "
+				"opened again (%s)",
+				stet_error_text());
+	else if (stet_conflict_text(v->txn, text, sizeof(text)) > 0)
+		stet_cli_error_(v->path, "conflict: %s", text);
+	else
+		stet_cli_fail_volume_(v->path, rc);
+	stet_abort(v->txn);
+	return STET_CLI_FAILED;
+}
+
+int stet_cli_close_(struct stet_cli_volume *v, int code)
+{
+	int rc;
+
+	if (v->txn && code == STET_CLI_OK)
+		code = commit(v);
+	else
+		stet_abort(v->txn);
+	rc = stet_close(v->vol);
+	if (rc && code == STET_CLI_OK)
+		code = stet_cli_fail_volume_(v->path, rc);
+	free(v->path);
+	*v = (struct stet_cli_volume){ 0 };
+	return code;
+}
+
+/// Commands that read ///
+
+/* Has the volume at path open in v, which is closed or has one open already. */
+static int switch_volume(struct stet_cli_volume *v, const char *path)
+{
+	int code = STET_CLI_OK;
+
+	if (v->path && strcmp(v->path, path) == 0)
+		return STET_CLI_OK;
+	if (v->path)
+		code = stet_cli_close_(v, STET_CLI_OK);
+	return code ? code : stet_cli_open_(path, false, v);
+}
+
+static int parse_all(const struct stet_cli_command *cmd, const struct stet_cli_words *words,
+		     struct stet_cli_target *targets)
+{
+	for (int i = 0; i < words->count; i++) {
+		if (!stet_cli_target_parse_(words->word[i], &targets[i]))
+			return stet_cli_misuse_(cmd, "'%s' is not VOLUME:/path", words->word[i]);
+	}
+	return STET_CLI_OK;
+}
+
+static void release_all(struct stet_cli_target *targets, int count)
+{
+	for (int i = 0; i < count; i++)
+		stet_cli_target_release_(&targets[i]);
+	free(targets);
+}
+
+static struct stet_cli_target *alloc_targets(int count)
+{
+	return stet_cli_alloc_((size_t)count * sizeof(struct stet_cli_target));
+}
+
+int stet_cli_read_each_(const struct stet_cli_command *cmd, const struct stet_cli_words *words,
+			stet_cli_read_fn *fn, void *arg)
+{
+	struct stet_cli_target *targets = alloc_targets(words->count);
+	struct stet_cli_volume v = { 0 };
+	const char *failed = NULL; /* a volume that could not be opened: said once is enough */
+	int code = parse_all(cmd, words, targets);
+	int count = code ? 0 : words->count;
+
+	for (int i = 0; i < count; i++) {
+		int one;
+
+		if (failed && strcmp(failed, targets[i].volume) == 0)
+			continue;
+		one = switch_volume(&v, targets[i].volume);
+		failed = one ? targets[i].volume : NULL;
+		if (!one)
+			one = fn(arg, &v, &targets[i]);
+		if (one && !code)
+			code = one;
+	}
+	if (v.path)
+		code = stet_cli_close_(&v, code);
+	release_all(targets, words->count);
+	return code;
+}
+
+/// Commands that change ///
+
+int stet_cli_change_(const struct stet_cli_command *cmd, const struct stet_cli_words *words,
+		     stet_cli_change_fn *fn, void *arg)
+{
+	struct stet_cli_target *targets = alloc_targets(words->count);
+	struct stet_cli_volume v;
+	int code = parse_all(cmd, words, targets);
+
+	for (int i = 1; i < words->count && !code; i++) {
+		if (!stet_cli_same_volume_(targets[0].volume, targets[i].volume))
+			code = stet_cli_fail_(targets[i].word, -EXDEV); /* I2 */
+	}
+	if (!code)
+		code = stet_cli_open_change_(targets[0].volume, &v);
+	if (!code)
+		code = stet_cli_close_(&v, fn(arg, &v, targets, words->count));
+	release_all(targets, words->count);
+	return code;
+}
+
+/// Helpers for paths ///
+
+int stet_cli_list_(struct stet_cli_volume *v, uint64_t dir, struct stet_cli_names *ret)
+{
+	struct stet_dir_entry entry;
+	struct stet_dir *it;
+	int rc = stet_dir_open(v->vol, v->txn, dir, "", NULL, &it);
+
+	if (rc)
+		return rc;
+	while ((rc = stet_dir_next(it, &entry)) == 1)
+		stet_cli_names_add_(ret, entry.name);
+	stet_dir_close(it);
+	return rc;
+}
+
+int stet_cli_destination_(struct stet_cli_volume *v, const char *path, const char *source,
+			  struct stet_cli_text *ret_path)
+{
+	struct stet_stat st;
+	size_t len;
+	const char *name = stet_cli_basename_(source, &len);
+	int rc = stet_statat(v->vol, v->txn, STET_ROOT, path, 0, &st);
+
+	if (rc && rc != -ENOENT)
+		return rc;
+	stet_cli_text_adds_(ret_path, path);
+	if (rc || !S_ISDIR(st.mode))
+		return 0;
+	if (len && ret_path->s[ret_path->len - 1] != '/')
+		stet_cli_text_add_(ret_path, "/", 1);
+	stet_cli_text_add_(ret_path, name, len);
+	return 0;
+}
