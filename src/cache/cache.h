@@ -70,7 +70,7 @@ STET_CHECKED int stet_cache_read(struct stet_cache *cache, struct stet_addr addr
 /* The pieces are planned under the lock, filled without it (device only; the caller keeps a view
  * open, so the places stay), and each verified. */
 struct stet_read_piece {
-	uint64_t device_off, device_off2; /* bytes; off2 UINT64_MAX: no second copy */
+	uint64_t device_off, device_off2; /* bytes; UINT64_MAX: there is no such copy */
 	struct stet_databuf *buf;         /* frozen buffer to copy from instead, or NULL */
 	uint32_t
 		buf_offset_bytes; /* of the wanted bytes in it; skip and block_count do not count */

@@ -97,7 +97,7 @@ static int check_file(struct stet_checker *c, const struct stet_check_inode *inf
 		rc = stet_check_report_(c, STET_PROBLEM_EXTENT_BEYOND, info->ino,
 					"block %llu, size %llu", (unsigned long long)info->beyond,
 					(unsigned long long)info->size);
-	if (!rc && !info->truncating && !info->orphan && info->blocks != info->found_blocks)
+	if (!rc && info->blocks != info->found_blocks)
 		rc = stet_check_report_(c, STET_PROBLEM_BLOCK_COUNT, info->ino,
 					"says %llu, has %llu", (unsigned long long)info->blocks,
 					(unsigned long long)info->found_blocks);
@@ -125,6 +125,10 @@ int stet_check_names_(struct stet_checker *c)
 
 	if (!root || !S_ISDIR(root->mode))
 		rc = stet_check_report_(c, STET_PROBLEM_ROOT_BAD, STET_ROOT_INO, "inode 1");
+	else if (root->parent != STET_ROOT_INO)
+		rc = stet_check_report_(c, STET_PROBLEM_DIR_PARENT, STET_ROOT_INO,
+					"parent %llu, is the root",
+					(unsigned long long)root->parent);
 	for (size_t i = 0; i < c->names.n && !rc; i++)
 		rc = join_name(c, &c->names.v[i]);
 	for (size_t i = 0; i < c->orphans.n && !rc; i++)

@@ -10,6 +10,8 @@
  * G3. A victim whose locked files make us wait is given up after the wait; another may be better then.
  * G4. When a round over all candidates freed nothing and nothing is left to pick, the engine is told: who
  *     waits for space gets ENOSPC instead of waiting for ever.
+ * G5. A victim is taken only when there is room for what is live in it besides all that was promised: it
+ *     comes free two checkpoints later at the earliest.
  */
 #include "clean/clean.h"
 
@@ -23,6 +25,7 @@
 
 #define RUNS_PER_STEP 8u
 #define VICTIMS_PER_CHECKPOINT 8u
+#define SPARE_SEGMENTS 4u /* what the log and a checkpoint may open */
 
 struct item {
 	enum stet_payload_kind kind;
@@ -129,6 +132,17 @@ static void give_up(struct stet_cleaner *c)
 	stet_space_unpick(stet_engine_space(c->engine), c->victim.id);
 }
 
+/* G5 */
+static bool affordable(const struct stet_cleaner *c)
+{
+	uint32_t seg_blocks = stet_engine_superblock(c->engine)->seg_blocks;
+	struct stet_space_usage u;
+
+	stet_space_usage(stet_engine_space(c->engine), &u);
+	return (uint64_t)u.slots_free * seg_blocks >=
+	       u.reserved_blocks + c->victim.live_blocks + (uint64_t)SPARE_SEGMENTS * seg_blocks;
+}
+
 static int pick(struct stet_cleaner *c)
 {
 	int rc = stet_space_pick(stet_engine_space(c->engine), c->score,
@@ -136,6 +150,10 @@ static int pick(struct stet_cleaner *c)
 
 	if (rc)
 		return rc;
+	if (!affordable(c)) {
+		stet_space_unpick(stet_engine_space(c->engine), c->victim.id);
+		return -ENOENT;
+	}
 	c->moving = true;
 	c->next = 0;
 	stet_vec_clear(&c->items);
@@ -233,6 +251,8 @@ static int move_item(struct stet_cleaner *c, const struct item *item, struct ste
 	case STET_PAYLOAD_NODE:
 		return touch_nodes(c, item);
 	case STET_PAYLOAD_TABLE:
+		if (item->offset >= stet_space_page_count(stet_engine_space(c->engine)))
+			return STET_FAIL(-EUCLEAN, "a summary names a table page that is not there");
 		if (stet_space_page_ptr(stet_engine_space(c->engine), (uint32_t)item->offset)
 			    .addr.v == item->addr.v)
 			return stet_engine_touch_page(c->engine, (uint32_t)item->offset);

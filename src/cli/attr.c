@@ -1,6 +1,7 @@
 /* attr.c - attributes as people and programs read them. Writes nothing to a volume. */
 #include "cli/cli_internal.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
@@ -30,6 +31,11 @@ const char *stet_cli_type_name_(uint32_t mode)
 	default:
 		return "unknown";
 	}
+}
+
+const char *stet_cli_entry_type_name_(uint8_t type)
+{
+	return stet_cli_type_name_((uint32_t)DTTOIF(type));
 }
 
 static char type_letter(uint32_t mode)

@@ -21,7 +21,7 @@ static void print_json(struct stet_cli_json *json, const struct stet_change *cha
 	stet_cli_json_string_(json, "path", change->path);
 	if (change->old_path)
 		stet_cli_json_string_(json, "old_path", change->old_path);
-	stet_cli_json_string_(json, "type", stet_cli_type_name_(DTTOIF(change->type)));
+	stet_cli_json_string_(json, "type", stet_cli_entry_type_name_(change->type));
 	stet_cli_json_number_(json, "ino", change->ino);
 	stet_cli_json_bool_(json, "data", change->what & STET_CHANGED_DATA);
 	stet_cli_json_bool_(json, "attributes", change->what & STET_CHANGED_ATTR);

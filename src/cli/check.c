@@ -1,8 +1,9 @@
-/* check.c - `stetfs check` and fsck.stetfs: verifies a volume that nobody writes to. Writes nothing.
+/* check.c - `stetfs check` and fsck.stetfs: verifies a volume that nobody writes to. Writes
+ * nothing.
  *
- * Exit codes as fsck(8). A volume that was not closed needs no check: the log is rolled forward when it is
- * opened. So what the system asks for at boot (fsck -a, -p) is answered by trying to open it; only
- * -f, and `check`, read everything.
+ * Exit codes as fsck(8). A volume that was not closed needs no check: the log is rolled forward
+ * when it is opened. So what the system asks for at boot (fsck -a, -p) is answered by trying to
+ * open it; only -f, and `check`, read everything.
  */
 #include "cli/cli_internal.h"
 

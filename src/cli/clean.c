@@ -1,7 +1,7 @@
 /* clean.c - `stetfs clean` and `stetfs sync`, of a volume or of the mount that has it.
  *
- * I1. Cleaning ends: at most as many segments are cleaned as are in use when it begins, for what is moved
- *     out of one makes another.
+ * I1. Cleaning ends: at most as many segments are cleaned as are in use when it begins, for what
+ *     is moved out of one makes another.
  */
 #include "cli/cli_internal.h"
 

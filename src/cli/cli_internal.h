@@ -1,7 +1,8 @@
 /* cli_internal.h - what the files of this folder share.
  *
  * How results travel: a function that returns "an exit code" has printed its error line itself; 0
- * (STET_CLI_OK) means go on. A function that returns 0 or a negative errno value has printed nothing.
+ * (STET_CLI_OK) means go on. A function that returns 0 or a negative errno value has printed
+ * nothing.
  *
  * Memory: the allocating functions end the program when there is none. That is safe at any moment:
  * a transaction that was not committed is gone, a volume that was not closed needs no check.
@@ -108,8 +109,8 @@ void stet_cli_format_local_(int64_t time_ns, bool exact, char buf[STET_CLI_TIME_
 /// Modes (mode.c) ///
 
 /**
- * What chmod(1) with this word would make of mode (with its type); mask: the umask, which counts where
- * nobody is named. False: the word is none, *ret is unchanged.
+ * What chmod(1) with this word would make of mode (with its type); mask: the umask, which counts
+ * where nobody is named. False: the word is none, *ret is unchanged.
  */
 bool stet_cli_change_mode_(const char *word, uint32_t mode, uint32_t mask, uint32_t *ret);
 
@@ -157,8 +158,8 @@ struct stet_cli_command {
 };
 
 /**
- * Reads the options out of words and leaves the operands there. True: go on. False: *ret_code is the
- * exit code; help was printed, or what is wrong.
+ * Reads the options out of words and leaves the operands there. True: go on. False: *ret_code is
+ * the exit code; help was printed, or what is wrong.
  */
 bool stet_cli_parse_(const struct stet_cli_command *cmd, const struct stet_cli_option *options,
 		     struct stet_cli_words *words, int *ret_code);
@@ -267,6 +268,8 @@ bool stet_cli_find_holder_(const char *path, struct stet_cli_text *ret);
 
 /** "file", "directory", ... */
 const char *stet_cli_type_name_(uint32_t mode);
+/** The same of a d_type of readdir(3). */
+const char *stet_cli_entry_type_name_(uint8_t type);
 /** "-rw-r--r--" */
 #define STET_CLI_MODE_MAX 11
 void stet_cli_format_mode_(uint32_t mode, char buf[STET_CLI_MODE_MAX]);

@@ -1,7 +1,7 @@
 /* command.c - which command is meant: by the first word, or by the name of the program.
  *
- * mkfs.stetfs, fsck.stetfs, mount.stetfs and mount.fuse.stetfs are what mkfs(8), fsck(8), mount(8) and
- * fstab(5) call; they are links to the same program.
+ * mkfs.stetfs, fsck.stetfs, mount.stetfs and mount.fuse.stetfs are what mkfs(8), fsck(8), mount(8)
+ * and fstab(5) call; they are links to the same program.
  */
 #include "cli/cli.h"
 

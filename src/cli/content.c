@@ -1,7 +1,7 @@
 /* content.c - what lies in a file or on a device that somebody wants to make a volume of.
  *
- * I1. "Empty" is said only of what holds nothing but zeros: of an image file wherever it has data, of
- *     a block device at both ends, where file systems and partition tables have their marks.
+ * I1. "Empty" is said only of what holds nothing but zeros: of an image file wherever it has data,
+ *     of a block device at both ends, where file systems and partition tables have their marks.
  * I2. Nothing is written here, and nothing waits for a FIFO's other end.
  */
 #include "cli/content_internal.h"

@@ -11,7 +11,7 @@ struct stet_cli_content {
 	const char *what; /* "an XFS file system", "data"; NULL: nothing but zeros. Constant */
 };
 
-/** 0, also when there is no such file; -EINVAL: it can be no volume; else as open(2) and read(2). */
+/** 0, also when there is no such file; -EINVAL: it can be no volume; else as open(2), read(2). */
 int stet_cli_inspect_(const char *path, struct stet_cli_content *ret);
 
 #endif

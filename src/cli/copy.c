@@ -1,18 +1,20 @@
 /* copy.c - copies files and trees between two sites, with all that belongs to them.
  *
- * I1. A file is copied with its type, permissions, times, extended attributes, holes and, by root, its
- *     owner; files with several names among what is copied have them in the copy, too.
- * I2. Nothing is followed on the way down: a link is copied as a link, and one that stands where a file is
- *     to go is replaced, not written through.
- * I3. A file is written in place when there is one already with one name, as cp(1) does; otherwise it is
- *     made anew. A directory is filled. Neither takes the place of the other.
- * I4. A directory gets its attributes after what it holds, for filling it changes them, and may need
- *     permissions that it is not to have in the end. One that was there before, at the starting
- *     point, keeps its own.
- * I5. The images of the volumes at work are neither read nor written: a volume does not fit into itself.
+ * I1. A file is copied with its type, permissions, times, extended attributes, holes and, by root,
+ *     its owner; files with several names among what is copied have them in the copy, too.
+ * I2. Nothing is followed on the way down: a link is copied as a link, and one that stands where a
+ *     file is to go is replaced, not written through.
+ * I3. A file is written in place when there is one already with one name, as cp(1) does; otherwise
+ *     it is made anew. A directory is filled. Neither takes the place of the other.
+ * I4. A directory gets its attributes after what it holds, for filling it changes them, and may
+ *     need permissions that it is not to have in the end. One that was there before, at the
+ *     starting point, keeps its own.
+ * I5. The images of the volumes at work are neither read nor written: a volume does not fit into
+ *     itself.
  *
- * With `stop`, the first error ends it: the target is a transaction, and nothing of it will be seen. Else
- * each error is told, the rest is copied, and a file that broke off is removed if it was made here.
+ * With `stop`, the first error ends it: the target is a transaction, and nothing of it will be
+ * seen. Else each error is told, the rest is copied, and a file that broke off is removed if it
+ * was made here.
  */
 #include "cli/site_internal.h"
 
@@ -171,7 +173,8 @@ static int copy_range(struct stet_cli_copy *c, struct streams *st, uint64_t off,
 	return STET_CLI_OK;
 }
 
-/* The next stretch of data at or after off; false: there is none. Where holes cannot be found, all is data. */
+/* The next stretch of data at or after off; false: there is none. Where holes cannot be found, all
+ * is data. */
 static bool next_data(struct stet_cli_copy *c, struct streams *st, uint64_t off, uint64_t *ret_off,
 		      uint64_t *ret_end)
 {
@@ -317,6 +320,12 @@ static bool is_fresh(struct stet_cli_copy *c, const struct spot *s)
 	return s->depth == 0 && tfind(c->to_path.s, &c->made, by_string);
 }
 
+/* Named by hand, it was not meant to be replaced: /dev/null. */
+static bool is_device(const struct stet_cli_copy *c, const struct spot *s)
+{
+	return s->depth == 0 && !c->to->v && !S_ISREG(s->to.mode) && !S_ISLNK(s->to.mode);
+}
+
 /* I3: makes room where the target cannot be written in place. */
 static int clear_target(struct stet_cli_copy *c, struct spot *s, bool always)
 {
@@ -326,6 +335,8 @@ static int clear_target(struct stet_cli_copy *c, struct spot *s, bool always)
 		return STET_CLI_OK;
 	if (S_ISDIR(s->to.mode))
 		return refuse(c, c->to_path.s, "is a directory, not replaced by a file");
+	if (is_device(c, s))
+		return refuse(c, c->to_path.s, "is a device, FIFO or socket, not replaced");
 	if (is_fresh(c, s))
 		return refuse(c, c->to_path.s,
 			      "was just made, by another operand of the same name");

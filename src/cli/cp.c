@@ -1,9 +1,11 @@
 /* cp.c - `stetfs cp`: copies into volumes, out of them, within and between them.
  *
- * I1. What goes into a volume goes in one transaction: a copy that fails or is killed leaves nothing.
+ * I1. What goes into a volume goes in one transaction: a copy that fails or is killed leaves
+ *     nothing.
  * I2. A volume is open only once: a copy within it reads through the transaction that it writes.
- * I3. As cp(1): into a directory that exists, under the source's own name. A source without a name of its
- *     own (the root of a volume, or what ends in "." or "..") is not put into the target but makes it.
+ * I3. As cp(1): into a directory that exists, under the source's own name. A source without a name
+ *     of its own (the root of a volume, or what ends in "." or "..") is not put into the target
+ *     but makes it.
  */
 #include "cli/site_internal.h"
 

@@ -66,7 +66,7 @@ static int visit(void *arg, const struct stet_walk_entry *entry)
 	}
 	stet_cli_json_open_(&find->json, NULL, '{');
 	stet_cli_json_string_(&find->json, "path", find->path.s);
-	stet_cli_json_string_(&find->json, "type", stet_cli_type_name_(DTTOIF(entry->type)));
+	stet_cli_json_string_(&find->json, "type", stet_cli_entry_type_name_(entry->type));
 	stet_cli_json_number_(&find->json, "ino", entry->ino);
 	stet_cli_json_close_(&find->json, '}');
 	return 0;

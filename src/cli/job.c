@@ -2,9 +2,10 @@
  *
  * J1. The command sees `root` in place of the mount, and nothing else of the system differs for it.
  * J2. While it runs, it has the terminal, if we had it; when it is stopped, so are we.
- * J3. Its process group does not outlive us: a guard, in a session of its own, holds the reading end of
- *     a pipe whose only writing end is ours. An end of file without a word means that we were killed.
- *     The guard holds nothing else open: not our connection, whose end must end the transaction.
+ * J3. Its process group does not outlive us: a guard, in a session of its own, holds the reading
+ *     end of a pipe whose only writing end is ours. An end of file without a word means that we
+ *     were killed. The guard holds nothing else open: not our connection, whose end must end the
+ *     transaction.
  * J4. Whether the command could be executed is told through a pipe that a successful exec closes.
  */
 #include "cli/run_internal.h"

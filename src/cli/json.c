@@ -1,10 +1,12 @@
-/* json.c - writes JSON to standard output as it goes, so that a listing of any length needs no memory.
+/* json.c - writes JSON to standard output as it goes, so that a listing of any length needs no
+ * memory.
  *
- * I1. What is written is one valid JSON text in UTF-8, also when a command fails in the middle: commands
- *     close what they opened before they return.
- * I2. Strings of the volume are bytes. Those that are not UTF-8 are shown with U+FFFD in place of the
- *     wrong bytes, and the member KEY_hex beside them has the bytes exactly.
- * I3. Times are strings (ISO 8601, UTC, nanoseconds): as numbers they would lose digits in most readers.
+ * I1. What is written is one valid JSON text in UTF-8, also when a command fails in the middle:
+ *     commands close what they opened before they return.
+ * I2. Strings of the volume are bytes. Those that are not UTF-8 are shown with U+FFFD in place of
+ *     the wrong bytes, and the member KEY_hex beside them has the bytes exactly.
+ * I3. Times are strings (ISO 8601, UTC, nanoseconds): as numbers they would lose digits in most
+ *     readers.
  *
  * The members of a command are its interface: new ones may be added, none changes its meaning.
  */

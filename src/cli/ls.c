@@ -1,7 +1,8 @@
 /* ls.c - `stetfs ls`: lists directories, in the order of the names' bytes.
  *
- * All names are listed, those with a dot too: nothing in a volume is hidden from the tool that shows what
- * is in it. Names and types come from the directory; attributes are read only for the long form.
+ * All names are listed, those with a dot too: nothing in a volume is hidden from the tool that
+ * shows what is in it. Names and types come from the directory; attributes are read only for the
+ * long form.
  */
 #include "cli/cli_internal.h"
 
@@ -209,7 +210,7 @@ static void print_json(struct ls *ls, const struct item *item, bool in_directory
 	stet_cli_json_open_(&ls->json, NULL, '{');
 	stet_cli_json_string_(&ls->json, "path", ls->path.s);
 	stet_cli_json_string_(&ls->json, "name", name.s);
-	stet_cli_json_string_(&ls->json, "type", stet_cli_type_name_(DTTOIF(item->type)));
+	stet_cli_json_string_(&ls->json, "type", stet_cli_entry_type_name_(item->type));
 	stet_cli_json_number_(&ls->json, "ino", item->ino);
 	if (ls->is_long)
 		stet_cli_json_stat_(&ls->json, &item->st);

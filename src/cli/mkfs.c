@@ -1,6 +1,7 @@
 /* mkfs.c - `stetfs mkfs`, also as mkfs.stetfs.
  *
- * I1. What holds anything but zeros is overwritten only with --force, and what somebody has open, never.
+ * I1. What holds anything but zeros is overwritten only with --force, and what somebody has open,
+ *     never.
  * I2. A command that fails leaves an image file with the size that it had, and none where none was.
  */
 #include "cli/cli_internal.h"

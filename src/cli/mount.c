@@ -1,7 +1,7 @@
 /* mount.c - `stetfs mount` and `stetfs umount`, also as mount.stetfs and mount.fuse.stetfs.
  *
- * The two names are called by mount(8) as NAME VOLUME DIR [-sfnv] [-N NAMESPACE] [-t TYPE] [-o OPTIONS];
- * their exit codes are mount(8)'s. There -f means: do everything but mount.
+ * The two names are called by mount(8) as NAME VOLUME DIR [-sfnv] [-N NAMESPACE] [-t TYPE] [-o
+ * OPTIONS]; their exit codes are mount(8)'s. There -f means: do everything but mount.
  */
 #include "cli/cli_internal.h"
 

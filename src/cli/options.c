@@ -1,8 +1,8 @@
 /* options.c - reads command lines by a table, and writes the help from the same table.
  *
- * Options stand before or after operands: -l, -lR, -o VALUE, -oVALUE, --name, --name VALUE, --name=VALUE.
- * "--" ends them, "-" is an operand. A command that runs another one (last_word) takes no options
- * after its own operands.
+ * Options stand before or after operands: -l, -lR, -o VALUE, -oVALUE, --name, --name VALUE,
+ * --name=VALUE. "--" ends them, "-" is an operand. A command that runs another one (last_word)
+ * takes no options after its own operands.
  *
  * I1. The operands keep their order; words are moved down within argv, never copied.
  */

@@ -1,7 +1,7 @@
 /* place.c - operands VOLUME|DIR: who has the volume, and talking to that daemon.
  *
- * I1. A directory means the mount that it is on. Anything else is a volume: if a daemon has it mounted,
- *     the work is the daemon's, for nobody else may open it.
+ * I1. A directory means the mount that it is on. Anything else is a volume: if a daemon has it
+ *     mounted, the work is the daemon's, for nobody else may open it.
  */
 #include "cli/cli_internal.h"
 

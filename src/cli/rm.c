@@ -1,6 +1,7 @@
 /* rm.c - `stetfs rm`: removes names, with -r directories and all they hold.
  *
- * I1. One transaction: all operands are gone, or nothing is. Without -r nothing but the named files goes.
+ * I1. One transaction: all operands are gone, or nothing is. Without -r nothing but the named
+ *     files goes.
  * I2. The names of a directory are read before the first of them is removed.
  */
 #include "cli/cli_internal.h"

@@ -2,8 +2,8 @@
  *
  * I1. The transaction is bound to our connection to the daemon: if either side dies, it is gone.
  * I2. It is committed only if the command ended with 0, and nobody told us to end.
- * I3. The code is the command's own, except 122 to 125, which are ours: no transaction, or no commit of
- *     what the command did.
+ * I3. The code is the command's own, except 122 to 125, which are ours: no transaction, or no
+ *     commit of what the command did.
  */
 #include "cli/cli_internal.h"
 

@@ -32,8 +32,8 @@ struct stet_cli_job_end {
 };
 
 /**
- * Starts the command in a process group and a mount namespace of its own. The signals HUP, INT, TERM and
- * CHLD must be blocked. False: it could not be started; an error line was printed.
+ * Starts the command in a process group and a mount namespace of its own. The signals HUP, INT,
+ * TERM and CHLD must be blocked. False: it could not be started; an error line was printed.
  */
 bool stet_cli_job_start_(struct stet_cli_job *job, int *ret_code);
 /** Waits for the end of the command; signals go to its group. */

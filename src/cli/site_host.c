@@ -2,8 +2,8 @@
  *
  * I1. Below the starting point no symbolic link is followed: what a tree holds cannot lead a copy
  *     elsewhere, even if somebody changes the tree meanwhile.
- * I2. A file being made can be read by its maker only, until set_attr; set-id bits are given only to
- *     files whose owner is the source's.
+ * I2. A file being made can be read by its maker only, until set_attr; set-id bits are given only
+ *     to files whose owner is the source's.
  */
 #include "cli/site_internal.h"
 

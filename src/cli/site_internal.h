@@ -1,9 +1,9 @@
 /* site_internal.h - a place that trees are copied from or to: the host's files, or a volume.
  *
- * Copying knows only this interface, so it works in every direction. A file is named by a directory and
- * a name in it: trees of any depth need no long paths. At the starting point the name is a whole path.
- * The last component is never followed when it is a symbolic link; resolve does that where it is wanted.
- * All calls return 0 (or a count) or a negative errno value.
+ * Copying knows only this interface, so it works in every direction. A file is named by a
+ * directory and a name in it: trees of any depth need no long paths. At the starting point the
+ * name is a whole path. The last component is never followed when it is a symbolic link; resolve
+ * does that where it is wanted. All calls return 0 (or a count) or a negative errno value.
  */
 #ifndef STET_CLI_SITE_INTERNAL_H
 #define STET_CLI_SITE_INTERNAL_H
@@ -17,8 +17,8 @@ struct stet_cli_dir {
 };
 
 struct stet_cli_attr {
-	/* Its identity, everywhere: on the host dev and ino, volume 0; in a volume these of the image, and
-	 * its own number. */
+	/* Its identity, everywhere: on the host dev and ino, volume 0; in a volume these of the
+	 * image, and its own number. */
 	uint64_t dev, volume, ino;
 	uint32_t mode; /* with the type */
 	uint64_t nlink;
@@ -43,8 +43,8 @@ struct stet_cli_site {
 struct stet_cli_site_ops {
 	/** Where starting points are resolved from. */
 	struct stet_cli_dir (*start)(struct stet_cli_site *site);
-	/** Adds the path that a path leads to when its last component is a symbolic link; one that leads
-	 * nowhere is added as it is. */
+	/** Adds the path that a path leads to when its last component is a symbolic link; one that
+	 * leads nowhere is added as it is. */
 	void (*resolve)(struct stet_cli_site *site, const char *path, struct stet_cli_text *ret);
 	int (*stat)(struct stet_cli_site *site, struct stet_cli_dir dir, const char *name,
 		    struct stet_cli_attr *ret);
@@ -68,7 +68,7 @@ struct stet_cli_site_ops {
 	ssize_t (*read)(struct stet_cli_stream *stream, void *buf, size_t len, uint64_t off);
 	/** Writes all of it. */
 	int (*write)(struct stet_cli_stream *stream, const void *buf, size_t len, uint64_t off);
-	/** The next data (STET_SEEK_DATA) or hole at or after off; -ENXIO: none. -EINVAL: cannot. */
+	/** The next data (STET_SEEK_DATA) or hole from off on; -ENXIO: none. -EINVAL: cannot. */
 	int (*seek)(struct stet_cli_stream *stream, uint64_t off, int what, uint64_t *ret_off);
 	int (*truncate)(struct stet_cli_stream *stream, uint64_t size);
 	int (*size)(struct stet_cli_stream *stream, uint64_t *ret);
@@ -122,8 +122,9 @@ struct stet_cli_copy {
 };
 
 /**
- * Copies what is at from_path (a path at its site, from_word for messages) to to_path, and all below it
- * when recursive. When to_path is a directory, it is filled, not replaced. Returns an exit code.
+ * Copies what is at from_path (a path at its site, from_word for messages) to to_path, and all
+ * below it when recursive. When to_path is a directory, it is filled, not replaced. Returns an
+ * exit code.
  */
 int stet_cli_copy_(struct stet_cli_copy *copy, const char *from_path, const char *from_word,
 		   const char *to_path, const char *to_word);

@@ -1,4 +1,5 @@
-/* site_volume.c - a volume as a place to copy from or to, in the transaction of the command, if any. */
+/* site_volume.c - a volume as a place to copy from or to, in the transaction of the command, if
+ * any. */
 #include "cli/site_internal.h"
 
 #include <errno.h>

@@ -46,7 +46,8 @@ static void print_statfs(const struct stet_statfs *fs)
 	print_size("available", fs->avail_bytes);
 	printf("%-12s %12u  (%u free, of %u bytes)\n", "segments", fs->segments, fs->segments_free,
 	       fs->segment_bytes);
-	printf("%-12s %12u  (of metadata; %u of data)\n", "copies", fs->meta_copies, fs->data_copies);
+	printf("%-12s %12u  (of metadata; %u of data)\n", "copies", fs->meta_copies,
+	       fs->data_copies);
 	printf("%-12s %12" PRIu64 "  (durable: %" PRIu64 ")\n", "serial", fs->serial, fs->durable);
 	if (fs->failed)
 		puts("FAILED: a flush failed; unmount and mount it again");

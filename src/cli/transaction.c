@@ -1,7 +1,7 @@
 /* transaction.c - `stetfs begin`, commit, abort, diff and txns: transactions of a mount, by number.
  *
- * They are the daemon's: begin leaves one behind that lives until somebody ends it. `stetfs run` is what
- * ends one by itself.
+ * They are the daemon's: begin leaves one behind that lives until somebody ends it. `stetfs run`
+ * is what ends one by itself.
  */
 #include "cli/cli_internal.h"
 

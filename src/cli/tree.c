@@ -1,7 +1,7 @@
 /* tree.c - `stetfs tree`: a directory and all below it, drawn.
  *
- * One entry is read ahead, because the last one of a directory is drawn differently; so a tree of any
- * size needs only as much memory as it is deep.
+ * One entry is read ahead, because the last one of a directory is drawn differently; so a tree of
+ * any size needs only as much memory as it is deep.
  */
 #include "cli/cli_internal.h"
 
@@ -49,7 +49,7 @@ static void json_entry(struct tree *t, const char *name, uint8_t type, uint64_t 
 
 	stet_cli_json_open_(&t->json, NULL, '{');
 	stet_cli_json_string_(&t->json, "name", name);
-	stet_cli_json_string_(&t->json, "type", stet_cli_type_name_(DTTOIF(type)));
+	stet_cli_json_string_(&t->json, "type", stet_cli_entry_type_name_(type));
 	stet_cli_json_number_(&t->json, "ino", ino);
 	if (t->json.on && type == DT_LNK && stet_cli_readlink_(t->v, ino, &target) == 0)
 		stet_cli_json_string_(&t->json, "target", target.s);

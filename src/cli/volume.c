@@ -2,10 +2,10 @@
  *
  * I1. An operand is cut at its first ":/". So a path of the host that contains ":/" cannot be given
  *     as it is; a relative path or a link leads around that.
- * I2. A command that changes a volume changes it in one transaction: all or nothing, whatever the number
- *     of its operands. They must all be in one volume.
- * I3. A command that only reads opens the volume read-only: it writes nothing, and others may read at
- *     the same time.
+ * I2. A command that changes a volume changes it in one transaction: all or nothing, whatever the
+ *     number of its operands. They must all be in one volume.
+ * I3. A command that only reads opens the volume read-only: it writes nothing, and others may read
+ *     at the same time.
  *
  * A command that is killed leaves the volume as it was before: the transaction is gone with it.
  */

@@ -33,6 +33,9 @@
 #define STET_DEVICE_BLOCKS_MAX (UINT64_C(1) << (63 - STET_BLOCK_SHIFT))
 /* Segment ids: 1 .. STET_SEG_ID_MAX, what an address can hold. */
 #define STET_SEG_ID_MAX ((UINT64_C(1) << (64 - STET_ADDR_BLOCK_BITS)) - 1)
+/* A volume whose serials, generations, checkpoint sequences or inode numbers have come so far is not opened for
+ * writing: counting on must never wrap. */
+#define STET_COUNTER_END (UINT64_C(1) << 63)
 #define STET_ROOT_INO UINT64_C(1)
 #define STET_SLOT_NONE UINT32_MAX
 

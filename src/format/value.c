@@ -287,6 +287,12 @@ static uint32_t blocks_of(uint32_t size_bytes)
 
 size_t stet_xattr_encode(const struct stet_xattr *xattr, uint8_t *out)
 {
+	if (xattr->chunks) {
+		out[0] = STET_XATTR_CHUNKED;
+		stet_put_le32(out + 1, xattr->size_bytes);
+		stet_put_le64(out + 5, xattr->chunks);
+		return STET_XATTR_CHUNKED_BYTES;
+	}
 	if (!xattr->data) {
 		out[0] = STET_XATTR_OUTLINE;
 		stet_put_le32(out + 1, xattr->size_bytes);
@@ -320,13 +326,31 @@ static int outline_decode(const uint8_t *p, size_t len_bytes, uint8_t kind, uint
 	return 0;
 }
 
+static int chunked_decode(const uint8_t *p, size_t len_bytes, uint8_t kind,
+			  struct stet_xattr *ret_xattr)
+{
+	struct stet_xattr x = { .data = NULL };
+
+	if (kind != STET_KIND_XATTR || len_bytes != STET_XATTR_CHUNKED_BYTES)
+		return STET_FAIL(-EUCLEAN, "xattr: %zu bytes, in chunks", len_bytes);
+	x.size_bytes = stet_get_le32(p + 1);
+	x.chunks = stet_get_le64(p + 5);
+	if (x.chunks == 0 || x.size_bytes <= STET_XATTR_INLINE_MAX ||
+	    x.size_bytes > STET_XATTR_SIZE_MAX)
+		return STET_FAIL(-EUCLEAN, "xattr: %" PRIu32 " bytes in chunks", x.size_bytes);
+	*ret_xattr = x;
+	return 0;
+}
+
 int stet_xattr_decode(const void *in, size_t len_bytes, uint8_t kind, uint32_t seg_blocks,
 		      struct stet_xattr *ret_xattr)
 {
 	const uint8_t *p = in;
 
-	if (len_bytes == 0 || p[0] > STET_XATTR_OUTLINE)
+	if (len_bytes == 0 || p[0] > STET_XATTR_CHUNKED)
 		return STET_FAIL(-EUCLEAN, "xattr: %zu bytes, unknown form", len_bytes);
+	if (p[0] == STET_XATTR_CHUNKED)
+		return chunked_decode(p, len_bytes, kind, ret_xattr);
 	if (p[0] == STET_XATTR_OUTLINE)
 		return outline_decode(p, len_bytes, kind, seg_blocks, ret_xattr);
 	if (len_bytes - 1 > inline_max(kind))
@@ -424,6 +448,8 @@ static void print_xattr(struct stet_text *t, const struct stet_xattr *xattr)
 	if (xattr->data) {
 		stet_text_puts(t, " ");
 		stet_text_name(t, xattr->data, xattr->size_bytes);
+	} else if (xattr->chunks) {
+		stet_text_printf(t, ", chunks %016" PRIx64, xattr->chunks);
 	} else {
 		stet_text_puts(t, ", ");
 		stet_extent_print(t, &xattr->extent);

@@ -115,10 +115,13 @@ size_t stet_dirent_encode(const struct stet_dirent *dirent, uint8_t *out);
 STET_CHECKED int stet_dirent_decode(const void *in, size_t len_bytes,
 				    struct stet_dirent *ret_dirent);
 
-/* An xattr value: one byte (0 = the bytes follow; 1 = le32 size, then an extent follows). The value
- * of a RECORD item has the same form, with other limits. */
+/* An xattr value: one byte (0 = the bytes follow; 1 = le32 size, then an extent follows; 2 = le32 size,
+ * then le64 id of the items that hold the bytes). The value of a RECORD item has the same form, with
+ * other limits and without form 2. */
 #define STET_XATTR_INLINE 0u
 #define STET_XATTR_OUTLINE 1u
+#define STET_XATTR_CHUNKED 2u
+#define STET_XATTR_CHUNKED_BYTES 13u
 #define STET_XATTR_INLINE_MAX 2048u
 #define STET_RECORD_INLINE_MAX (STET_VALUE_MAX - 1u)
 #define STET_RECORD_SIZE_MAX (STET_EXTENT_BLOCKS_MAX * STET_BLOCK_SIZE)
@@ -126,7 +129,8 @@ STET_CHECKED int stet_dirent_decode(const void *in, size_t len_bytes,
 struct stet_xattr {
 	const uint8_t *data; /* borrowed: size_bytes of them; NULL: out of line */
 	uint32_t size_bytes;
-	struct stet_extent extent; /* out of line: holds size_bytes, block_count of them whole */
+	uint64_t chunks; /* not 0: the id of the chunks that hold size_bytes */
+	struct stet_extent extent; /* else out of line: holds size_bytes, block_count of them whole */
 };
 
 /* Encodes; returns bytes written (<= STET_VALUE_MAX when inline, else 5 + an extent's). */

@@ -27,6 +27,7 @@
 #include "fs/fs_internal.h"
 
 #define EXTENT_KEY_BYTES 17u
+#define LOOK_BACK (STET_EXTENT_BLOCKS_MAX - 1) /* keys of extents that may reach a block */
 
 uint16_t stet_extent_max_(const struct stet_fs_ctx *ctx)
 {
@@ -57,10 +58,9 @@ int stet_extent_load_(const struct stet_key *key, uint32_t seg_blocks, struct fs
 	return 0;
 }
 
-static int open_scan(struct stet_txn *txn, uint64_t ino, uint64_t lo, uint64_t hi,
+static int open_scan(struct stet_txn *txn, uint64_t ino, uint64_t lo, uint64_t hi, uint64_t before,
 		     struct stet_scan **ret)
 {
-	const uint64_t before = STET_EXTENT_BLOCKS_MAX - 1;
 	struct stet_key from, to;
 
 	stet_key_extent(&from, ino, lo > before ? lo - before : 0);
@@ -139,7 +139,7 @@ static int walk_extent(struct fs_walk *w)
 		return 1;
 	}
 	if (!w->scan)
-		rc = open_scan(w->ctx->txn, w->ino, w->at, w->hi, &w->scan);
+		rc = open_scan(w->ctx->txn, w->ino, w->at, w->hi, LOOK_BACK, &w->scan);
 	while (!rc && (rc = next_extent(w->scan, w->seg_blocks, w->at, &w->x)) == 1) {
 		if (is_visible(w->file, &w->x))
 			return 1;
@@ -272,6 +272,24 @@ static int keep_parts(struct stet_txn *txn, uint64_t ino, const struct fs_extent
 	return keep_key ? 0 : del_key(txn, ino, x->first);
 }
 
+/* How far back from lo an extent may begin that reaches it: not at all when one begins there, and
+ * extents do not overlap (which E2 allows for files that are not direct). */
+static int look_back(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_t *ret)
+{
+	struct stet_key key;
+	struct stet_val val;
+	int rc;
+
+	*ret = LOOK_BACK;
+	if (!stet_state_direct_(ctx, ino))
+		return 0;
+	stet_key_extent(&key, ino, lo);
+	rc = stet_txn_get(ctx->txn, &key, &val);
+	if (rc == 0)
+		*ret = 0;
+	return rc == -ENOENT ? 0 : rc;
+}
+
 int stet_extent_cut_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_t hi,
 		     uint64_t *ret_removed)
 {
@@ -279,7 +297,7 @@ int stet_extent_cut_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_
 	struct fs_file *file = file_of(ctx, ino);
 	struct fs_range only = { lo, hi };
 	const struct fs_ranges gone = { .list = { .v = &only, .n = 1, .cap = 1 } };
-	uint64_t removed = 0, counted = lo;
+	uint64_t removed = 0, counted = lo, before;
 	struct stet_scan *scan;
 	struct fs_extent x;
 	int rc;
@@ -288,7 +306,9 @@ int stet_extent_cut_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_
 		*ret_removed = 0;
 		return 0;
 	}
-	rc = open_scan(ctx->txn, ino, lo, hi, &scan);
+	rc = look_back(ctx, ino, lo, &before);
+	if (!rc)
+		rc = open_scan(ctx->txn, ino, lo, hi, before, &scan);
 	if (rc)
 		return rc;
 	while ((rc = next_extent(scan, seg_blocks, lo, &x)) == 1) {
@@ -398,7 +418,7 @@ static int cut_current(struct rebase *r, const struct fs_range *range)
 	struct stet_scan *scan;
 	struct fs_extent x;
 	bool own;
-	int rc = open_scan(r->now, r->file->ino, range->lo, range->hi, &scan);
+	int rc = open_scan(r->now, r->file->ino, range->lo, range->hi, LOOK_BACK, &scan);
 
 	if (rc)
 		return rc;

@@ -151,8 +151,8 @@ STET_CHECKED int stet_fs_read_plan(struct stet_fs_ctx *ctx, uint64_t ino, uint64
 /* Writes len bytes; all or nothing for len <= 1 MiB (the API cuts larger ones). -EFBIG, -ENOSPC. */
 STET_CHECKED int stet_fs_write(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off,
 			       const void *data, size_t len);
-/* At the end of the file as it is when ordered; up to 64 KiB per file and transaction stay staged
- * without a data lock. */
+/* At the end of the file as it is when ordered; up to 64 KiB per file and transaction stay staged.
+ * Appenders share the file's data (DATA IX) and keep writers out. len <= 1 MiB. */
 STET_CHECKED int stet_fs_append(struct stet_fs_ctx *ctx, uint64_t ino, const void *data,
 				size_t len);
 STET_CHECKED int stet_fs_truncate(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t size);

@@ -14,23 +14,24 @@
 #define STET_ATTR_MTIME_ 0x0100u
 
 /* Space that items take in log and tree, for reservations. */
-#define STET_META_INODE_ 192u
+#define STET_META_INODE_ UINT64_C(192)
 #define STET_META_DIRENT_(name_len) ((uint64_t)(name_len) + 48u)
-#define STET_META_EXTENT_ 336u
+#define STET_META_EXTENT_ UINT64_C(336)
 #define STET_META_EXTENT_HEAD_ 96u /* an extent without its checksums */
-#define STET_META_ORPHAN_ 48u
+#define STET_META_ORPHAN_ UINT64_C(48)
 
 /* --- the file system of one open volume --- */
 struct stet_fs {
 	struct stet_engine *engine; /* set by attach, then constant */
 	/* --- under the volume's lock --- */
-	struct stet_hash held;    /* inode numbers that are open: struct fs_hold of orphan.c */
-	struct stet_hash orphans; /* known orphans: struct fs_orphan of orphan.c */
-	struct stet_list work;    /* of them, those to be looked at */
-	struct stet_list parked;  /* of them, those that are open */
-	bool scan_done;           /* all orphans of the volume are known */
-	uint64_t scan_from;       /* else: next inode number to scan from */
-	bool no_reclaim;          /* nothing can be written */
+	struct stet_hash held;         /* inode numbers that are open: struct fs_hold of orphan.c */
+	struct stet_hash orphans;      /* known orphans: struct fs_orphan of orphan.c */
+	struct stet_list work;         /* of them, those to be looked at */
+	struct stet_list parked;       /* of them, those that are open */
+	bool scan_done;                /* all orphans of the volume are known */
+	uint64_t scan_from;            /* else: next inode number to scan from */
+	bool no_reclaim;               /* nothing can be written */
+	uint64_t hint_ino, hint_first; /* extent written last: only where to look first */
 };
 
 /* --- inode.c --- */
@@ -212,8 +213,8 @@ struct fs_extent {
 struct fs_walk {
 	struct stet_fs_ctx *ctx;
 	uint64_t ino;
-	struct stet_scan *scan; /* opened when it is needed */
-	bool ready; /* x is the next extent */
+	struct stet_scan *scan;     /* opened when it is needed */
+	bool ready;                 /* x is the next extent */
 	const struct fs_file *file; /* NULL: direct */
 	uint32_t seg_blocks;
 	uint64_t at, hi;

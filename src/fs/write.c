@@ -21,8 +21,9 @@
 #include "fs/fs_internal.h"
 
 #define PATCH_MAX (STET_BLOCK_SIZE / 2)
-#define PARTS_MAX 24u            /* a megabyte, 16 blocks at a time, and edges */
-#define GROW_MIN 8u              /* blocks of room that a buffer is given when it first grows */
+#define PARTS_MAX 24u /* a megabyte, 16 blocks at a time, and edges */
+#define GROW_MIN 8u   /* blocks of room that a buffer is given when it first grows */
+#define NO_BLOCK UINT64_MAX
 #define STREAM_BYTES (64u << 10) /* a file that grew beyond this by appending gets full buffers */
 
 enum part_kind { PART_PLACE, PART_GROWN, PART_PATCH, PART_NEW };
@@ -45,6 +46,10 @@ struct write {
 	bool leave_inline; /* the content moves from the inode to block 0 */
 	struct part part[PARTS_MAX];
 	size_t n;
+	uint64_t asked; /* see find_extent */
+	int answer;
+	uint16_t shift;
+	struct fs_walk walk;
 };
 
 static void release_parts(struct write *w)
@@ -95,18 +100,26 @@ static void copy_data(const struct write *w, uint64_t first, uint16_t count, uin
 
 /* --- the old content of edges --- */
 
-/* The extent that maps the block: 1, 0 = a hole. */
-static int find_extent(struct write *w, uint64_t block, struct fs_walk *walk, uint16_t *ret_shift)
+/* The extent that maps the block: 1 (in w->walk, from block w->shift of it), 0 = a hole. The answer
+ * for the block asked last is kept. */
+static int find_extent(struct write *w, uint64_t block)
 {
 	struct fs_piece piece;
-	int rc = stet_walk_open_(w->d->ctx, w->d->ino, block, block + 1, walk);
+	int rc;
 
+	if (w->asked == block)
+		return w->answer;
+	w->asked = NO_BLOCK;
+	rc = stet_walk_open_(w->d->ctx, w->d->ino, block, block + 1, &w->walk);
 	if (rc)
 		return rc;
-	rc = stet_walk_next_(walk, &piece);
-	stet_walk_close_(walk);
-	if (rc == 1)
-		*ret_shift = piece.shift;
+	rc = stet_walk_next_(&w->walk, &piece);
+	stet_walk_close_(&w->walk);
+	if (rc < 0)
+		return rc;
+	w->asked = block;
+	w->answer = rc;
+	w->shift = rc == 1 ? piece.shift : 0;
 	return rc;
 }
 
@@ -114,8 +127,6 @@ static int find_extent(struct write *w, uint64_t block, struct fs_walk *walk, ui
 static int read_base(struct write *w, uint64_t block, uint8_t *to)
 {
 	const struct stet_inode *i = &w->d->in.i;
-	struct fs_walk walk;
-	uint16_t shift;
 	int rc;
 
 	if (bytes_of(block) >= i->size)
@@ -125,8 +136,8 @@ static int read_base(struct write *w, uint64_t block, uint8_t *to)
 			memcpy(to, i->inline_data, i->inline_bytes);
 		return 0;
 	}
-	rc = find_extent(w, block, &walk, &shift);
-	return rc == 1 ? stet_extent_read_(w->d->ctx, &walk.x, shift, to) : rc;
+	rc = find_extent(w, block);
+	return rc == 1 ? stet_extent_read_(w->d->ctx, &w->walk.x, w->shift, to) : rc;
 }
 
 static bool covers(const struct write *w, uint64_t block)
@@ -179,17 +190,15 @@ static int plan_patch(struct write *w, uint64_t block)
 	uint64_t off = w->off > lo ? w->off : lo;
 	uint64_t end = w->end < hi ? w->end : hi;
 	struct stet_databuf *buf;
-	struct fs_walk walk;
 	struct part *part;
-	uint16_t shift;
 	int rc;
 
 	if (end - off > PATCH_MAX || lo >= w->d->in.i.size)
 		return 0;
-	rc = find_extent(w, block, &walk, &shift);
+	rc = find_extent(w, block);
 	if (rc != 1)
 		return rc;
-	if (walk.x.birth == 0)
+	if (w->walk.x.birth == 0)
 		return 0; /* the log has no base for it but what this transaction holds */
 	rc = new_buf(w, 1, &buf);
 	if (rc)
@@ -198,7 +207,9 @@ static int plan_patch(struct write *w, uint64_t block)
 	part->buf = buf;
 	part->off = off;
 	part->len = (uint32_t)(end - off);
-	rc = stet_extent_read_(w->d->ctx, &walk.x, shift, buf->data);
+	if (!w->d->file && w->walk.x.count == 1)
+		part->had = 1; /* its key stays: nothing to cut */
+	rc = stet_extent_read_(w->d->ctx, &w->walk.x, w->shift, buf->data);
 	if (rc)
 		return rc;
 	copy_data(w, block, 1, buf->data);
@@ -257,25 +268,18 @@ static bool own_buf(struct write *w, uint64_t first, struct part *ret)
 /* The extent of a private buffer that holds the block, or ends right before it: 1, else 0. */
 static int find_own(struct write *w, uint64_t block, struct part *ret)
 {
-	struct fs_data *d = w->d;
-	const struct stet_fs *fs = d->ctx->fs;
-	struct fs_piece piece;
-	struct fs_walk walk;
-	uint64_t first = UINT64_MAX;
+	const struct stet_fs *fs = w->d->ctx->fs;
 	int rc;
 
-	if (fs->hint_ino == d->ino && fs->hint_first <= block && own_buf(w, fs->hint_first, ret) &&
-	    block <= ret->first + ret->had)
+	if (fs->hint_ino == w->d->ino && fs->hint_first <= block &&
+	    own_buf(w, fs->hint_first, ret) && block <= ret->first + ret->had)
 		return 1;
-	rc = stet_walk_open_(d->ctx, d->ino, block > 0 ? block - 1 : 0, block + 1, &walk);
-	if (rc)
+	rc = find_extent(w, block);
+	if (rc == 0 && block > 0)
+		rc = find_extent(w, block - 1);
+	if (rc != 1)
 		return rc;
-	while ((rc = stet_walk_next_(&walk, &piece)) == 1)
-		first = walk.x.first;
-	stet_walk_close_(&walk);
-	if (rc < 0 || first == UINT64_MAX)
-		return rc;
-	return own_buf(w, first, ret) && first + ret->had >= block;
+	return own_buf(w, w->walk.x.first, ret) && ret->first + ret->had >= block;
 }
 
 /* Whether nothing is mapped in [lo, hi). */
@@ -437,11 +441,18 @@ static int write_inline(struct write *w)
 
 int stet_data_write_(struct fs_data *d, uint64_t off, const uint8_t *data, size_t len)
 {
-	struct write w = { .d = d, .off = off, .end = off + len, .data = data };
+	struct write w;
 	int rc = stet_inode_get_(d->ctx, d->ino, 0, &d->in);
 
 	if (rc || len == 0)
 		return rc;
+	w.d = d;
+	w.off = off;
+	w.end = off + len;
+	w.data = data;
+	w.leave_inline = false;
+	w.n = 0;
+	w.asked = NO_BLOCK;
 	if (stays_inline(&w)) {
 		rc = write_inline(&w);
 	} else {

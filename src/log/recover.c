@@ -150,8 +150,12 @@ static int adopt_chain(struct stet_log *log, struct stet_place place, uint64_t s
 	uint64_t seg_id = stet_addr_seg(place.addr);
 	int rc;
 
-	if (stet_log_pin_find_(log, seg_id))
-		return 0;
+	if (stet_log_pin_find_(log, seg_id)) {
+		if (stet_space_slot(log->space, seg_id) == place.slot)
+			return 0;
+		return STET_FAIL(-EUCLEAN, "log: segment %" PRIu64 " is not in slot %" PRIu32,
+				 seg_id, place.slot);
+	}
 	rc = stet_vec_reserve(&log->pins, 1);
 	if (!rc)
 		rc = stet_space_adopt(log->space, seg_id, place.slot, STET_SEGK_LOG, serial);
@@ -403,10 +407,6 @@ int stet_log_recover(struct stet_log *log, const struct stet_ckpt_record *rec,
 		return rc;
 	if (roll.survey.max_serial < rec->cut)
 		roll.survey.max_serial = rec->cut;
-	if (roll.survey.max_serial >= STET_COUNTER_END ||
-	    roll.survey.max_generation >= STET_COUNTER_END)
-		return STET_FAIL(-EUCLEAN, "log: serial %" PRIu64 ", generation %" PRIu64,
-				 roll.survey.max_serial, roll.survey.max_generation);
 	ret->torn_tail = roll.survey.beyond;
 	ret->corrupt = roll.survey.unreadable || roll.survey.claimed > roll.survey.last_serial;
 	if (ret->corrupt && !accept_prefix) /* R1 */

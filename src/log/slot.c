@@ -73,6 +73,9 @@ int stet_log_read_record(struct stet_device *device, const struct stet_superbloc
 	rc = read_verified(device, sb, slot, bytes, (size_t)blocks * STET_BLOCK_SIZE);
 	if (!rc)
 		rc = stet_ckpt_record_decode(bytes, slot->record_bytes, sb->volume_id, ret_rec);
+	if (!rc && (ret_rec->sequence != slot->sequence || ret_rec->cut != slot->cut))
+		rc = STET_FAIL(-EUCLEAN, "checkpoint %" PRIu64 ": its record is that of %" PRIu64,
+			       slot->sequence, ret_rec->sequence);
 	if (rc)
 		stet_free(bytes);
 	else

@@ -6,6 +6,8 @@
  *     moving it would free nothing.
  * I3. A segment being cleaned is not chosen again until it is FREE or the cleaner gave it up.
  * I4. Same table and policy, same choice; among equals the lowest slot.
+ * I5. While blocks of a segment are dying (the older checkpoint slot or a view still needs them) it is not
+ *     chosen: moving the others would take room and free nothing.
  */
 #include "space/space_internal.h"
 
@@ -55,6 +57,7 @@ static bool worth_moving(const struct stet_space *space, const struct stet_slot 
 {
 	return slot->state == STET_SEG_FULL && !slot->log_pinned &&              /* I1 */
 	       slot->live_blocks > 0 && slot->live_blocks < space->seg_blocks && /* I2 */
+	       slot->dying_blocks == 0 &&                                        /* I5 */
 	       !slot->picked;                                                    /* I3 */
 }
 

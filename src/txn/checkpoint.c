@@ -12,6 +12,7 @@
  *     new one. What the older slot needs is released one checkpoint later.
  * C4. A failed write of nodes ends this checkpoint without a trace (its places are dropped); a later one
  *     starts anew. A failed write of the table is tried again elsewhere.
+ * C5. Who waits for a checkpoint is told when the tree cannot be read: trying again would not help.
  */
 #include "base/assert.h"
 #include "base/crc.h"
@@ -375,6 +376,13 @@ static int ckpt_start(struct stet_engine *engine, struct stet_job **ret)
 	return rc ? rc : 1;
 }
 
+/* C5 */
+static void tell_hopeless(struct stet_engine *engine, int rc)
+{
+	if (rc == -EUCLEAN || rc == -EIO)
+		stet_waiters_fire_(engine, true, UINT64_MAX, rc);
+}
+
 void stet_ckpt_flushed_(struct stet_engine *engine, struct stet_job *job, bool ok)
 {
 	int rc = -EIO;
@@ -385,6 +393,7 @@ void stet_ckpt_flushed_(struct stet_engine *engine, struct stet_job *job, bool o
 	if (ok) {
 		STET_ASSERT_CMP(job->cut, ==, engine->ckpt->cut);
 		rc = start_apply(engine);
+		tell_hopeless(engine, rc);
 	}
 	if (rc)
 		stet_ckpt_abort_(engine);
@@ -435,7 +444,7 @@ static int table_step(struct stet_engine *engine, struct stet_job **ret)
 	return stet_ckpt_table_start_(engine, ret);
 }
 
-int stet_ckpt_step_(struct stet_engine *engine, struct stet_job **ret)
+static int step(struct stet_engine *engine, struct stet_job **ret)
 {
 	struct stet_ckpt *ck = engine->ckpt;
 	int rc = 0;
@@ -448,6 +457,15 @@ int stet_ckpt_step_(struct stet_engine *engine, struct stet_job **ret)
 	rc = ck->apply ? apply_step(engine, ret) : table_step(engine, ret);
 	if (rc < 0)
 		stet_ckpt_abort_(engine);
+	return rc;
+}
+
+int stet_ckpt_step_(struct stet_engine *engine, struct stet_job **ret)
+{
+	int rc = step(engine, ret);
+
+	if (rc < 0)
+		tell_hopeless(engine, rc);
 	return rc;
 }
 

@@ -403,9 +403,11 @@ void stet_engine_pressure(const struct stet_engine *engine, struct stet_engine_p
 	want = u.reserve_slots + 2 + u.reserved_blocks / engine->sb.seg_blocks;
 	if (ret->waiters)
 		want += 1 + OPERATION_BYTES_MAX / STET_BLOCK_SIZE / engine->sb.seg_blocks;
-	ret->want_segments = u.slots_free < want && !engine->failed && !engine->config.read_only ?
-				     (uint32_t)(want - u.slots_free) :
-				     0;
+	if (stet_release_due_(engine) || engine->ckpt)
+		want = 0; /* a checkpoint may do: ask again after it */
+	ret->want_segments = u.slots_free < want && !engine->failed && !engine->config.read_only
+				     ? (uint32_t)(want - u.slots_free)
+				     : 0;
 }
 
 void stet_engine_cleaned(struct stet_engine *engine, bool progress)

@@ -173,8 +173,8 @@ static int hold_run_node(void *arg, const struct stet_node_ptr *ptr, uint32_t le
 		struct stet_extent e;
 
 		stet_node_item(node, i, &item);
-		rc = item.tombstone ? stet_key_verify(item.key, item.key_bytes) :
-				      stet_item_verify(item.key, item.key_bytes, item.value,
+		rc = item.tombstone ? stet_key_verify(item.key, item.key_bytes)
+				    : stet_item_verify(item.key, item.key_bytes, item.value,
 						       item.value_bytes, engine->sb.seg_blocks);
 		if (rc || item.tombstone || stet_key_get_kind(item.key) != STET_KIND_EXTENT)
 			continue;
@@ -190,8 +190,8 @@ static uint64_t last_run_serial(const struct stet_engine *engine)
 {
 	const struct stet_list *last = stet_list_last(&engine->runs);
 
-	return last ? stet_container_of(last, struct stet_runref, link)->run.serial :
-		      engine->root->cut;
+	return last ? stet_container_of(last, struct stet_runref, link)->run.serial
+		    : engine->root->cut;
 }
 
 static int replay_run(struct stet_engine *engine, const struct stet_record *rec, uint64_t cut)
@@ -222,9 +222,6 @@ static int replay_next_ino(struct stet_engine *engine, const struct stet_record 
 {
 	uint64_t next = stet_get_le64(rec->value);
 
-	if (next >= STET_COUNTER_END)
-		return STET_FAIL(-EUCLEAN, "the next inode number is %llu",
-				 (unsigned long long)next);
 	if (next > engine->next_ino)
 		engine->next_ino = next;
 	return 0;
@@ -312,10 +309,6 @@ static int load_table(struct stet_engine *engine, const uint8_t *record,
 static int take_record(struct stet_engine *engine, const struct stet_ckpt_slot *slot,
 		       const struct stet_ckpt_record *rec)
 {
-	if (rec->sequence >= STET_COUNTER_END || rec->next_ino >= STET_COUNTER_END)
-		return STET_FAIL(-EUCLEAN, "checkpoint %llu: the next inode number is %llu",
-				 (unsigned long long)rec->sequence,
-				 (unsigned long long)rec->next_ino);
 	engine->root->root = (struct stet_root){ rec->root, rec->root_level };
 	engine->root->cut = rec->cut;
 	engine->serial = engine->durable_cut = engine->flush_cut = rec->cut;
@@ -380,6 +373,24 @@ static int roll_forward(struct stet_engine *engine, const struct stet_ckpt_recor
 	return 0;
 }
 
+/* No writer has come so far; one that went on from there would come to where the numbers end. */
+static int check_counters(struct stet_engine *engine)
+{
+	struct stet_ckpt_record at;
+
+	stet_log_position(engine->log, &at);
+	if (stet_log_last_serial(engine->log) < STET_COUNTER_END && at.generation != 0 &&
+	    at.generation < STET_COUNTER_END && engine->ckpt_sequence < STET_COUNTER_END &&
+	    engine->next_ino < STET_COUNTER_END)
+		return 0;
+	return STET_FAIL(-EUCLEAN,
+			 "serial %llu, generation %llu, checkpoint %llu, inode %llu: can only be read",
+			 (unsigned long long)stet_log_last_serial(engine->log),
+			 (unsigned long long)at.generation,
+			 (unsigned long long)engine->ckpt_sequence,
+			 (unsigned long long)engine->next_ino);
+}
+
 int stet_recover_(struct stet_engine *engine)
 {
 	struct stet_ckpt_slot slot[2];
@@ -395,5 +406,7 @@ int stet_recover_(struct stet_engine *engine)
 	int rc = load_checkpoint(engine, &slot[first], &rec);
 	if ((rc == -EUCLEAN || rc == -EIO) && !slot_rc[1 - first])
 		rc = load_checkpoint(engine, &slot[1 - first], &rec); /* A1 */
-	return rc ? rc : roll_forward(engine, &rec);
+	if (!rc)
+		rc = roll_forward(engine, &rec);
+	return rc || engine->config.read_only ? rc : check_counters(engine);
 }

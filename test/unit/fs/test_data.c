@@ -210,6 +210,11 @@ static void background(struct run *r)
 	case 1:
 		unit_flush(r->u, true);
 		break;
+	case 3:
+	case 4:
+		if (r->txn)
+			unit_spill(r->u, r->txn);
+		break;
 	case 2:
 		stet_ignore(stet_fs_reclaim_step(r->u->fs, NULL), "a step is a step");
 		break;
@@ -326,9 +331,13 @@ static void txn_run(uint64_t seed, enum stet_level level, const struct unit_opti
 
 static void test_snapshot(void **state)
 {
+	const struct unit_options tiny = { .cache_bytes = 1 };
+
 	(void)state;
 	for (uint64_t seed = 1; seed <= 8; seed++)
 		txn_run(seed, STET_LEVEL_SNAPSHOT, NULL);
+	for (uint64_t seed = 101; seed <= 108; seed++)
+		txn_run(seed, STET_LEVEL_SNAPSHOT, &tiny);
 }
 
 static void test_serializable(void **state)

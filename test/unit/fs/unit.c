@@ -36,7 +36,8 @@ struct unit *unit_create(const struct unit_options *options)
 
 	assert_non_null(u);
 	sim_clock_init(&u->clock, UNIT_START_NS);
-	u->config = (struct stet_engine_config){ .cache_bytes = 16u << 20,
+	u->config = (struct stet_engine_config){ .cache_bytes = o.cache_bytes ? o.cache_bytes
+									      : 16u << 20,
 						 .seed = 1,
 						 .clock = &u->clock.clock };
 	u->sb = (struct stet_superblock){
@@ -159,6 +160,17 @@ int unit_order(struct unit *u, struct stet_txn *txn)
 void unit_end(struct stet_txn *txn)
 {
 	stet_txn_end(txn);
+}
+
+void unit_spill(struct unit *u, struct stet_txn *txn)
+{
+	struct stet_job *job;
+	int rc;
+
+	while ((rc = stet_txn_spill(txn, &job)) == 1)
+		perform(u, job);
+	if (rc)
+		fail_msg("spill: %d %s", rc, stet_error_text());
 }
 
 struct call {

@@ -37,6 +37,7 @@ struct unit_options {
 	uint64_t size_bytes; /* 0: 64 MiB */
 	uint32_t seg_blocks; /* 0: 64 */
 	uint8_t data_copies; /* 0: 1 */
+	uint64_t cache_bytes; /* 0: 16 MiB; the less, the sooner transactions spill */
 };
 
 /** Makes and opens a volume; asserts that all goes well. */
@@ -57,6 +58,8 @@ struct stet_txn *unit_begin(struct unit *u, enum stet_level level);
 int unit_order(struct unit *u, struct stet_txn *txn);
 extern char unit_conflict[256]; /* of the last unit_order */
 void unit_end(struct stet_txn *txn);
+/** Places and spills what the transaction has staged over its share. */
+void unit_spill(struct unit *u, struct stet_txn *txn);
 
 /// Operations: in a transaction, or plain when txn is NULL. Their results are the operations'. ///
 

@@ -1,0 +1,269 @@
+/* attr.c - requests on attributes, extended attributes, links' targets, and the volume's size.
+ *
+ * I1. An old version (OLD view) shows its attributes as they were; what is changed through it by descriptor
+ *     (chmod, times, xattrs) changes the file as it is now: it is one inode. Its size cannot be changed. The
+ *     kernel does not know that the two nodes are one, so it is told that the current one changed.
+ * I2. Attributes that need a meaning which is not kept are refused rather than stored: POSIX ACLs are not
+ *     enforced, so "system." names give EOPNOTSUPP.
+ */
+#include "fuse/fuse_internal.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/xattr.h>
+
+/* I1: where changes go. */
+static struct stet_txn *write_txn(const struct stet_fuse_call *call)
+{
+	return call->view->kind == STET_FUSE_OLD ? NULL : call->txn;
+}
+
+/* I1. Attributes only, which waits for nothing: a worker may send it. */
+static void tell_current(struct stet_fuse_call *call)
+{
+	struct stet_fuse_server *server = call->server;
+	const struct stet_fuse_node *node;
+	uint64_t id;
+
+	if (call->view->kind != STET_FUSE_OLD)
+		return;
+	pthread_mutex_lock(&server->lock);
+	node = stet_fuse_node_of_locked_(server, &server->main_view, call->node->ino);
+	id = node ? node->id : 0;
+	pthread_mutex_unlock(&server->lock);
+	if (id)
+		stet_fuse_inval_inode_(server, id, false);
+}
+
+void stet_fuse_op_getattr_(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
+{
+	struct stet_fuse_call call;
+	struct stet_stat st;
+	int rc;
+
+	(void)fi;
+	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_ANY))
+		return;
+	if (call.node->kind != STET_FUSE_NODE_INO) {
+		stet_fuse_guard_getattr_(&call);
+	} else {
+		rc = stet_ll_getattr(call.server->vol, call.txn, call.node->ino, STET_LL_NOWAIT,
+				     &st);
+		if (rc)
+			stet_fuse_reply_rc_(&call, rc);
+		else
+			stet_fuse_reply_attr_(&call, &st);
+	}
+	stet_fuse_call_end_(&call);
+}
+
+static int64_t ns_of(struct timespec ts)
+{
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static struct stet_setattr wanted(const struct stat *attr, int to_set)
+{
+	static const struct {
+		int fuse;
+		unsigned stet;
+	} bits[] = {
+		{ FUSE_SET_ATTR_MODE, STET_SET_MODE },
+		{ FUSE_SET_ATTR_UID, STET_SET_UID },
+		{ FUSE_SET_ATTR_GID, STET_SET_GID },
+		{ FUSE_SET_ATTR_SIZE, STET_SET_SIZE },
+		{ FUSE_SET_ATTR_ATIME, STET_SET_ATIME },
+		{ FUSE_SET_ATTR_MTIME, STET_SET_MTIME },
+		{ FUSE_SET_ATTR_ATIME_NOW, STET_SET_ATIME_NOW },
+		{ FUSE_SET_ATTR_MTIME_NOW, STET_SET_MTIME_NOW },
+	};
+	struct stet_setattr ret = {
+		.mode = attr->st_mode & 07777,
+		.uid = attr->st_uid,
+		.gid = attr->st_gid,
+		.size = (uint64_t)attr->st_size,
+		.atime_ns = ns_of(attr->st_atim),
+		.mtime_ns = ns_of(attr->st_mtim),
+	};
+
+	for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
+		if (to_set & bits[i].fuse)
+			ret.set |= bits[i].stet;
+	if (ret.set & STET_SET_ATIME_NOW)
+		ret.set &= ~STET_SET_ATIME;
+	if (ret.set & STET_SET_MTIME_NOW)
+		ret.set &= ~STET_SET_MTIME;
+	return ret;
+}
+
+void stet_fuse_op_setattr_(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_set,
+			   struct fuse_file_info *fi)
+{
+	struct stet_setattr set = wanted(attr, to_set);
+	struct stet_fuse_call call;
+	struct stet_stat st;
+	bool is_old;
+	int rc;
+
+	(void)fi;
+	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_NO_GUARDS))
+		return;
+	is_old = call.view->kind == STET_FUSE_OLD;
+	if (is_old && (set.set & STET_SET_SIZE))
+		rc = -ESTALE; /* I1 */
+	else
+		rc = stet_ll_setattr(call.server->vol, write_txn(&call), call.node->ino, &set,
+				     STET_LL_NOWAIT, &st);
+	if (!rc && is_old) {
+		tell_current(&call);
+		rc = stet_ll_getattr(call.server->vol, call.txn, call.node->ino, STET_LL_NOWAIT,
+				     &st);
+	}
+	if (rc)
+		stet_fuse_reply_rc_(&call, rc);
+	else
+		stet_fuse_reply_attr_(&call, &st);
+	stet_fuse_call_end_(&call);
+}
+
+void stet_fuse_op_readlink_(fuse_req_t req, fuse_ino_t id)
+{
+	struct stet_fuse_call call;
+	char target[PATH_MAX];
+	ssize_t n;
+
+	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_NO_GUARDS))
+		return;
+	n = stet_ll_readlink(call.server->vol, call.txn, call.node->ino, STET_LL_NOWAIT, target,
+			     sizeof(target));
+	if (n < 0)
+		stet_fuse_reply_rc_(&call, (int)n);
+	else
+		fuse_reply_readlink(req, target);
+	stet_fuse_call_end_(&call);
+}
+
+void stet_fuse_op_statfs_(fuse_req_t req, fuse_ino_t id)
+{
+	struct stet_fuse_server *server = fuse_req_userdata(req);
+	struct stet_statfs st;
+	int rc = stet_statfs(server->vol, &st);
+
+	(void)id;
+	if (rc) {
+		fuse_reply_err(req, -rc);
+		return;
+	}
+	uint64_t used = st.live_bytes + st.held_bytes + st.reserved_bytes;
+	uint64_t free_bytes = st.capacity_bytes > used ? st.capacity_bytes - used : 0;
+	struct statvfs out = {
+		.f_bsize = st.block_bytes,
+		.f_frsize = st.block_bytes,
+		.f_blocks = st.capacity_bytes / st.block_bytes,
+		.f_bfree = free_bytes / st.block_bytes,
+		.f_bavail = st.avail_bytes / st.block_bytes,
+		.f_namemax = st.name_max,
+	};
+	/* Inodes take space like everything else: as many as blocks. */
+	out.f_files = out.f_blocks;
+	out.f_ffree = out.f_favail = out.f_bavail;
+	fuse_reply_statfs(req, &out);
+}
+
+/* --- extended attributes --- */
+
+/* I2 */
+static bool is_kept(const char *name)
+{
+	return strncmp(name, "system.", 7) != 0;
+}
+
+void stet_fuse_op_getxattr_(fuse_req_t req, fuse_ino_t id, const char *name, size_t cap)
+{
+	struct stet_fuse_call call;
+	void *buf = NULL;
+	ssize_t n;
+
+	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_ANY))
+		return;
+	if (call.node->kind != STET_FUSE_NODE_INO)
+		n = -ENODATA;
+	else if (!is_kept(name))
+		n = -EOPNOTSUPP;
+	else if (cap && !(buf = malloc(cap)))
+		n = -ENOMEM;
+	else
+		n = stet_ll_getxattr(call.server->vol, call.txn, call.node->ino, name,
+				     STET_LL_NOWAIT, buf, cap);
+	if (n < 0)
+		stet_fuse_reply_rc_(&call, (int)n);
+	else if (cap)
+		fuse_reply_buf(req, buf, (size_t)n);
+	else
+		fuse_reply_xattr(req, (size_t)n);
+	free(buf);
+	stet_fuse_call_end_(&call);
+}
+
+void stet_fuse_op_setxattr_(fuse_req_t req, fuse_ino_t id, const char *name, const char *value,
+			    size_t len, int flags)
+{
+	struct stet_fuse_call call;
+	unsigned how = STET_LL_NOWAIT;
+	int rc = -EOPNOTSUPP;
+
+	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_NO_GUARDS))
+		return;
+	if (flags & XATTR_CREATE)
+		how |= STET_XATTR_CREATE;
+	if (flags & XATTR_REPLACE)
+		how |= STET_XATTR_REPLACE;
+	if (is_kept(name))
+		rc = stet_ll_setxattr(call.server->vol, write_txn(&call), call.node->ino, name,
+				      value, len, how);
+	if (!rc)
+		tell_current(&call);
+	stet_fuse_reply_rc_(&call, rc);
+	stet_fuse_call_end_(&call);
+}
+
+void stet_fuse_op_listxattr_(fuse_req_t req, fuse_ino_t id, size_t cap)
+{
+	struct stet_fuse_call call;
+	char *buf = NULL;
+	ssize_t n = 0;
+
+	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_ANY))
+		return;
+	if (cap && !(buf = malloc(cap)))
+		n = -ENOMEM;
+	else if (call.node->kind == STET_FUSE_NODE_INO)
+		n = stet_ll_listxattr(call.server->vol, call.txn, call.node->ino, STET_LL_NOWAIT,
+				      buf, cap);
+	if (n < 0)
+		stet_fuse_reply_rc_(&call, (int)n);
+	else if (cap)
+		fuse_reply_buf(req, buf, (size_t)n);
+	else
+		fuse_reply_xattr(req, (size_t)n);
+	free(buf);
+	stet_fuse_call_end_(&call);
+}
+
+void stet_fuse_op_removexattr_(fuse_req_t req, fuse_ino_t id, const char *name)
+{
+	struct stet_fuse_call call;
+	int rc = -EOPNOTSUPP;
+
+	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_NO_GUARDS))
+		return;
+	if (is_kept(name))
+		rc = stet_ll_removexattr(call.server->vol, write_txn(&call), call.node->ino, name,
+					 STET_LL_NOWAIT);
+	if (!rc)
+		tell_current(&call);
+	stet_fuse_reply_rc_(&call, rc);
+	stet_fuse_call_end_(&call);
+}

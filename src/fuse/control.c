@@ -1,0 +1,403 @@
+/* control.c - the client's side of the control socket.
+ *
+ * A call sends one request and reads answers until the one that ends it.
+ * I1. If anything goes wrong in between (a packet that is none, the caller's function wants no more), the
+ *     answers that are still to come would be taken for those of the next call: so the connection is
+ *     marked broken and gives -EPIPE from then on; or, where the caller only wanted no more, the rest
+ *     is read and dropped.
+ * I2. What is given to the caller's functions points into the connection's buffer.
+ */
+#include "fuse/control_internal.h"
+#include "fuse/fuse_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+struct stet_control {
+	int fd;
+	bool broken;
+	struct stet_control_mount mount;
+	struct stet_fuse_wire_in in;
+	char why[PATH_MAX + 64];
+};
+
+/* --- finding --- */
+
+struct wanted {
+	uint64_t dev, ino;
+	struct stet_control_mount *ret;
+};
+
+static bool is_volume(void *arg, const struct stet_control_mount *mount)
+{
+	struct wanted *w = arg;
+
+	if (mount->volume_dev != w->dev || mount->volume_ino != w->ino)
+		return false;
+	*w->ret = *mount;
+	return true;
+}
+
+static bool is_mount(void *arg, const struct stet_control_mount *mount)
+{
+	struct wanted *w = arg;
+
+	if (mount->dev != w->dev)
+		return false;
+	*w->ret = *mount;
+	return true;
+}
+
+int stet_control_find_volume(const char *path, struct stet_control_mount *ret)
+{
+	struct wanted w = { .ret = ret };
+	int rc = stet_fuse_volume_identity_(path, &w.dev, &w.ino);
+
+	if (rc)
+		return rc;
+	return stet_fuse_records_(is_volume, &w) ? 0 : -ENOENT;
+}
+
+/* The device number needs no answer of the file system, so this works while it is stuck. */
+int stet_control_find_mount(const char *path, struct stet_control_mount *ret)
+{
+	struct wanted w = { .ret = ret };
+	struct statx st;
+
+	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, 0, &st) != 0)
+		return -errno;
+	w.dev = makedev(st.stx_dev_major, st.stx_dev_minor);
+	return stet_fuse_records_(is_mount, &w) ? 0 : -ENOENT;
+}
+
+/* --- connections --- */
+
+static int connect_to(const char *path)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd;
+
+	if (strlen(path) >= sizeof(addr.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(addr.sun_path, path, strlen(path) + 1);
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0) {
+		int rc = -errno;
+
+		close(fd);
+		return rc;
+	}
+	return fd;
+}
+
+int stet_control_open(const char *path, struct stet_control **ret)
+{
+	struct stet_control *ctl = calloc(1, sizeof(*ctl));
+	int rc;
+
+	if (!ctl)
+		return -ENOMEM;
+	ctl->fd = -1;
+	rc = stet_fuse_wire_init_(&ctl->in);
+	if (!rc)
+		rc = stet_control_find_mount(path, &ctl->mount);
+	if (!rc) {
+		ctl->fd = connect_to(ctl->mount.socket);
+		if (ctl->fd < 0)
+			rc = ctl->fd;
+	}
+	if (rc) {
+		stet_control_close(ctl);
+		return rc;
+	}
+	*ret = ctl;
+	return 0;
+}
+
+void stet_control_close(struct stet_control *ctl)
+{
+	if (!ctl)
+		return;
+	if (ctl->fd >= 0)
+		close(ctl->fd);
+	stet_fuse_wire_release_(&ctl->in);
+	free(ctl);
+}
+
+int stet_control_fd(const struct stet_control *ctl)
+{
+	return ctl->fd;
+}
+
+const char *stet_control_why(const struct stet_control *ctl)
+{
+	return ctl->why;
+}
+
+const struct stet_control_mount *stet_control_info(const struct stet_control *ctl)
+{
+	return &ctl->mount;
+}
+
+/* --- calls --- */
+
+static int lost(struct stet_control *ctl, int rc)
+{
+	ctl->broken = true; /* I1 */
+	snprintf(ctl->why, sizeof(ctl->why), "the daemon of %s %s", ctl->mount.dir,
+		 rc == -EPROTO ? "is of another version" : "has gone");
+	return rc;
+}
+
+typedef int item_fn(void *arg, const struct stet_fuse_wire_in *in);
+
+/* Returns what the daemon said, or what fn returned to stop, or why it could not be asked. */
+static int call(struct stet_control *ctl, struct stet_fuse_wire request, item_fn *fn, void *arg)
+{
+	int stopped = 0;
+	int rc;
+
+	ctl->why[0] = 0;
+	if (ctl->broken)
+		return lost(ctl, -EPIPE);
+	rc = stet_fuse_wire_send_(ctl->fd, request, "", 0, NULL);
+	while (!rc) {
+		rc = stet_fuse_wire_receive_(ctl->fd, &ctl->in);
+		if (rc || ctl->in.head.kind == STET_FUSE_WIRE_END)
+			break;
+		if (ctl->in.head.kind != STET_FUSE_WIRE_ITEM)
+			rc = -EPROTO;
+		else if (fn && !stopped)
+			stopped = fn(arg, &ctl->in); /* after that, the rest is dropped */
+	}
+	if (rc)
+		return lost(ctl, rc);
+	if (ctl->in.head.result)
+		snprintf(ctl->why, sizeof(ctl->why), "%s", ctl->in.a);
+	return stopped ? stopped : ctl->in.head.result;
+}
+
+int stet_control_begin(struct stet_control *ctl, unsigned level, unsigned flags,
+		       struct stet_control_begun *ret)
+{
+	struct stet_fuse_wire request = {
+		.kind = STET_FUSE_WIRE_BEGIN,
+		.flags = flags,
+		.value = level,
+	};
+	int rc = call(ctl, request, NULL, NULL);
+
+	if (rc)
+		return rc;
+	ret->id = ctl->in.head.id;
+	snprintf(ret->root, sizeof(ret->root), "%s", ctl->in.a);
+	return 0;
+}
+
+static int end(struct stet_control *ctl, struct stet_fuse_wire request,
+	       struct stet_control_end *ret)
+{
+	int rc = call(ctl, request, NULL, NULL);
+
+	if (ctl->broken || !ctl->in.head.value) /* it was not ended */
+		return rc;
+	if (ret) {
+		ret->result = rc;
+		ret->conflict = ctl->in.head.flags & STET_FUSE_WIRE_CONFLICT;
+		snprintf(ret->text, sizeof(ret->text), "%s", ctl->in.a);
+	}
+	return 0;
+}
+
+int stet_control_commit(struct stet_control *ctl, uint64_t id, unsigned flags,
+			struct stet_control_end *ret)
+{
+	struct stet_fuse_wire request = {
+		.kind = STET_FUSE_WIRE_COMMIT,
+		.flags = flags,
+		.id = id,
+	};
+
+	return end(ctl, request, ret);
+}
+
+int stet_control_abort(struct stet_control *ctl, uint64_t id, struct stet_control_end *ret)
+{
+	struct stet_fuse_wire request = { .kind = STET_FUSE_WIRE_ABORT, .id = id };
+
+	return end(ctl, request, ret);
+}
+
+struct calling {
+	stet_changes_fn *change;
+	stet_control_txns_fn *txn;
+	stet_stats_fn *stat;
+	void *arg;
+};
+
+static int give_change(void *arg, const struct stet_fuse_wire_in *in)
+{
+	const struct calling *c = arg;
+	struct stet_change change = {
+		.kind = (enum stet_change_kind)(in->head.value & 0xff),
+		.what = (unsigned)(in->head.value >> 8) & 0xffffff,
+		.type = (uint8_t)(in->head.value >> 32),
+		.ino = in->head.id,
+		.path = in->a,
+		.old_path = in->head.b_len ? in->b : NULL,
+	};
+
+	return c->change(c->arg, &change);
+}
+
+int stet_control_changes(struct stet_control *ctl, uint64_t id, stet_changes_fn *fn, void *arg)
+{
+	struct stet_fuse_wire request = { .kind = STET_FUSE_WIRE_CHANGES, .id = id };
+	struct calling c = { .change = fn, .arg = arg };
+
+	return call(ctl, request, give_change, &c);
+}
+
+static int give_txn(void *arg, const struct stet_fuse_wire_in *in)
+{
+	const struct calling *c = arg;
+	struct stet_control_txn txn;
+
+	if (in->head.a_len != sizeof(txn))
+		return -EPROTO;
+	memcpy(&txn, in->a, sizeof(txn));
+	return c->txn(c->arg, &txn);
+}
+
+int stet_control_txns(struct stet_control *ctl, stet_control_txns_fn *fn, void *arg)
+{
+	struct stet_fuse_wire request = { .kind = STET_FUSE_WIRE_TXNS };
+	struct calling c = { .txn = fn, .arg = arg };
+
+	return call(ctl, request, give_txn, &c);
+}
+
+int stet_control_sync(struct stet_control *ctl)
+{
+	struct stet_fuse_wire request = { .kind = STET_FUSE_WIRE_SYNC };
+
+	return call(ctl, request, NULL, NULL);
+}
+
+int stet_control_statfs(struct stet_control *ctl, struct stet_statfs *ret)
+{
+	struct stet_fuse_wire request = { .kind = STET_FUSE_WIRE_STATFS };
+	int rc = call(ctl, request, NULL, NULL);
+
+	if (!rc && ctl->in.head.a_len != sizeof(*ret))
+		rc = lost(ctl, -EPROTO);
+	if (!rc)
+		memcpy(ret, ctl->in.a, sizeof(*ret));
+	return rc;
+}
+
+static int give_stat(void *arg, const struct stet_fuse_wire_in *in)
+{
+	const struct calling *c = arg;
+
+	return c->stat(c->arg, in->a, in->head.value);
+}
+
+int stet_control_stats(struct stet_control *ctl, stet_stats_fn *fn, void *arg)
+{
+	struct stet_fuse_wire request = { .kind = STET_FUSE_WIRE_STATS };
+	struct calling c = { .stat = fn, .arg = arg };
+
+	return call(ctl, request, give_stat, &c);
+}
+
+int stet_control_clean(struct stet_control *ctl, uint32_t segments, uint32_t *ret_count)
+{
+	struct stet_fuse_wire request = { .kind = STET_FUSE_WIRE_CLEAN, .value = segments };
+	int rc = call(ctl, request, NULL, NULL);
+
+	if (!rc)
+		*ret_count = (uint32_t)ctl->in.head.value;
+	return rc;
+}
+
+/* --- unmounting --- */
+
+static void wait_for_exit(int pid_fd)
+{
+	struct pollfd p = { .fd = pid_fd, .events = POLLIN };
+
+	while (pid_fd >= 0 && poll(&p, 1, -1) < 0 && errno == EINTR)
+		;
+}
+
+/* Asks the daemon and waits until it has gone. */
+static int shut_down(struct stet_control *ctl, bool lazy)
+{
+	struct stet_fuse_wire request = { .kind = STET_FUSE_WIRE_SHUTDOWN, .flags = lazy };
+	int pid_fd = pidfd_open(ctl->mount.pid, 0); /* while it surely lives */
+	int rc = call(ctl, request, NULL, NULL);
+
+	if (!rc && !lazy)
+		wait_for_exit(pid_fd);
+	if (pid_fd >= 0)
+		close(pid_fd);
+	return rc;
+}
+
+/* Is something of our type mounted at dir? It need not answer. */
+static bool is_ours(const char *dir)
+{
+	char line[3 * PATH_MAX], at[PATH_MAX], path[PATH_MAX];
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	bool found = false;
+
+	if (!realpath(dir, path))
+		snprintf(path, sizeof(path), "%s", dir);
+	while (f && !found && fgets(line, sizeof(line), f))
+		found = strstr(line, " - fuse.stetfs ") &&
+			sscanf(line, "%*s %*s %*s %*s %4095s", at) == 1 && strcmp(at, path) == 0;
+	if (f)
+		fclose(f);
+	return found;
+}
+
+int stet_control_umount(const char *dir, bool lazy, char *why, size_t cap)
+{
+	struct stet_control_mount mount;
+	struct stet_control *ctl = NULL;
+	int rc = stet_control_open(dir, &ctl);
+
+	if (!rc) {
+		char path[PATH_MAX];
+
+		mount = *stet_control_info(ctl);
+		if (!realpath(dir, path) || strcmp(path, mount.dir) != 0)
+			rc = stet_fuse_why_(why, cap, -EINVAL,
+					    "not where it is mounted, which is %s", mount.dir);
+		else
+			rc = shut_down(ctl, lazy);
+		if (rc && ctl->why[0])
+			stet_fuse_why_(why, cap, rc, "%s", ctl->why);
+		stet_control_close(ctl);
+		return rc;
+	}
+	if (!is_ours(dir))
+		return stet_fuse_why_(why, cap, rc == -ENOENT || rc == -ENOTCONN ? -ENOENT : rc,
+				      "no StetFS is mounted there");
+	rc = stet_fuse_unmount_(dir, lazy); /* its daemon has died, or does not listen */
+	if (rc)
+		stet_fuse_why_(why, cap, rc, "%s", strerror(-rc));
+	return rc;
+}

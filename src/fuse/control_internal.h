@@ -1,0 +1,90 @@
+/* control_internal.h - what both ends of the control socket share: messages (wire.c), and where sockets
+ * and records lie (runtime.c).
+ */
+#ifndef STET_FUSE_CONTROL_INTERNAL_H
+#define STET_FUSE_CONTROL_INTERNAL_H
+
+#include "fuse/control.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/// Messages ///
+
+/* Changes whenever the meaning or the layout of any message does. */
+#define STET_FUSE_WIRE_VERSION 1u
+
+#define STET_FUSE_WIRE_TEXT_MAX (96u * 1024) /* of a message's two texts together, NULs included */
+
+enum stet_fuse_wire_kind {
+	/* requests */
+	STET_FUSE_WIRE_BEGIN = 1, /* flags: STET_CONTROL_DETACHED, value: level */
+	STET_FUSE_WIRE_COMMIT,    /* id; flags: STET_COMMIT_ */
+	STET_FUSE_WIRE_ABORT,     /* id */
+	STET_FUSE_WIRE_CHANGES,   /* id */
+	STET_FUSE_WIRE_TXNS,
+	STET_FUSE_WIRE_SYNC,
+	STET_FUSE_WIRE_STATFS,
+	STET_FUSE_WIRE_STATS,
+	STET_FUSE_WIRE_CLEAN,    /* value: segments */
+	STET_FUSE_WIRE_SHUTDOWN, /* flags: 1: lazily */
+	/* answers: any number of items, then one end with the result */
+	STET_FUSE_WIRE_ITEM,
+	STET_FUSE_WIRE_END,
+};
+
+/* One message is one packet: this, then text a with its NUL, then text b with its. */
+struct stet_fuse_wire {
+	uint32_t version;
+	uint32_t kind;
+	int32_t result;
+	uint32_t flags;
+	uint64_t id;
+	uint64_t value;
+	uint32_t a_len, b_len; /* without the NULs; a may also be bytes of a structure */
+};
+
+/* END of COMMIT and ABORT: flags. */
+#define STET_FUSE_WIRE_CONFLICT 0x1u
+
+/* ITEM of CHANGES: value, put together. */
+#define STET_FUSE_WIRE_CHANGE(kind, what, type) \
+	((uint64_t)(kind) | (uint64_t)(what) << 8 | (uint64_t)(type) << 32)
+
+/* A received message; texts are borrowed from buf. */
+struct stet_fuse_wire_in {
+	struct stet_fuse_wire head;
+	const char *a, *b;
+	char *buf; /* owned; sized for any message */
+};
+
+/* Sends one message. 0, -EPIPE, -EMSGSIZE. */
+int stet_fuse_wire_send_(int fd, struct stet_fuse_wire head, const void *a, size_t a_len,
+			 const char *b);
+/* Allocates in->buf; released by the other. -ENOMEM. */
+int stet_fuse_wire_init_(struct stet_fuse_wire_in *in);
+void stet_fuse_wire_release_(struct stet_fuse_wire_in *in);
+/* Waits for one. 0; -EPIPE: the other end has gone; -EPROTO: that was no message of our version. */
+int stet_fuse_wire_receive_(int fd, struct stet_fuse_wire_in *in);
+
+/// Runtime files ///
+
+/* The directory for our own sockets and records, made when missing. -ENAMETOOLONG and as mkdir(2). */
+int stet_fuse_runtime_dir_(char *ret, size_t cap);
+/* "DIR/MAJOR-MINOR.SUFFIX". */
+int stet_fuse_runtime_path_(char *ret, size_t cap, const char *dir, uint64_t dev,
+			    const char *suffix);
+/* Writes the record of a mount and keeps it locked: that says that the daemon lives. -EBUSY: another
+ * daemon has it. *ret_fd: to be kept open till the end. */
+int stet_fuse_record_write_(const char *path, const struct stet_control_mount *mount, int *ret_fd);
+/* Fills in what identifies a volume. */
+int stet_fuse_volume_identity_(const char *path, uint64_t *ret_dev, uint64_t *ret_ino);
+
+/* Called for each record of a living daemon in the directories where we may believe what we read;
+ * true: stop. */
+typedef bool stet_fuse_record_fn(void *arg, const struct stet_control_mount *mount);
+bool stet_fuse_records_(stet_fuse_record_fn *fn, void *arg);
+
+#endif

@@ -1,0 +1,618 @@
+/* control_server.c - the daemon's side of the control socket.
+ *
+ * One thread accepts, each connection has a thread of its own; requests on it are done one after the other.
+ *
+ * I1. A transaction begun on a connection (not detached) is aborted when the connection ends, however it
+ *     ends; so its life is the client's.
+ * I2. Who the client is, the kernel says (SO_PEERCRED), when it connects. A transaction is for the uid that
+ *     began it and for root; shutdown and cleaning for root and our own uid.
+ * I3. A transaction is ended by one request only (view.c, I1), also when two connections try.
+ * I4. Shutting down refuses while transactions are open: the mount may be busy in other namespaces (`run`)
+ *     without umount(2) noticing. While it tries, no transaction begins.
+ * I5. Stopping closes all sockets and waits for all threads; a commit in progress is finished first.
+ *
+ * Lock: control.lock, for the list of connections; it is held while nothing else is.
+ */
+#include "fuse/control_internal.h"
+#include "fuse/fuse_internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#define STACK_BYTES (256u * 1024)
+#define BACKLOG 64
+
+struct connection {
+	/* --- set at start, then constant --- */
+	struct stet_fuse_control_server *control;
+	struct stet_fuse_server *server;
+	int fd;
+	struct ucred peer;
+	pthread_t thread;
+
+	/* --- of its thread --- */
+	struct stet_fuse_list bound; /* of bound.link */
+	struct stet_fuse_wire_in in;
+
+	/* --- under control.lock --- */
+	struct stet_fuse_list link;
+	bool over; /* the thread is about to end: to be joined */
+};
+
+struct stet_fuse_control_server {
+	/* --- set at start, then constant --- */
+	struct stet_fuse_server *server;
+	int listen_fd, record_fd;
+	char dir[PATH_MAX];
+	char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
+	char record_path[PATH_MAX];
+	pthread_t thread;
+	bool has_thread;
+
+	/* --- under lock --- */
+	pthread_mutex_t lock;
+	struct stet_fuse_list connections;
+	bool stopping;
+
+	/* --- atomic --- */
+	_Atomic bool no_begin; /* I4 */
+};
+
+/* A transaction that ends with its connection (I1). */
+struct bound {
+	struct stet_fuse_list link;
+	struct stet_fuse_view *view; /* referenced */
+};
+
+/* --- answers --- */
+
+static int send_end(struct connection *c, struct stet_fuse_wire head, const char *text)
+{
+	head.kind = STET_FUSE_WIRE_END;
+	return stet_fuse_wire_send_(c->fd, head, text, strlen(text), NULL);
+}
+
+static int send_result(struct connection *c, int rc, const char *why)
+{
+	struct stet_fuse_wire head = { .result = rc };
+
+	if (rc && !why)
+		why = stet_error_text()[0] ? stet_error_text() : strerror(-rc);
+	return send_end(c, head, rc ? why : "");
+}
+
+/* --- bound transactions --- */
+
+static int bind_view(struct connection *c, struct stet_fuse_view *view)
+{
+	struct bound *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return -ENOMEM;
+	b->view = view;
+	stet_fuse_list_add(&c->bound, &b->link);
+	return 0;
+}
+
+static void unbind(struct connection *c, const struct stet_fuse_view *view)
+{
+	for (struct stet_fuse_list *l = c->bound.next; l != &c->bound; l = l->next) {
+		struct bound *b = stet_fuse_container_of(l, struct bound, link);
+
+		if (b->view != view)
+			continue;
+		stet_fuse_list_del(&b->link);
+		stet_fuse_view_put_(c->server, b->view);
+		free(b);
+		return;
+	}
+}
+
+static void abort_bound(struct connection *c)
+{
+	while (!stet_fuse_list_empty(&c->bound)) {
+		struct bound *b = stet_fuse_container_of(c->bound.next, struct bound, link);
+		struct stet_fuse_view_end end;
+
+		stet_fuse_view_abort_(c->server, b->view, &end); /* -ENOENT: it has ended */
+		unbind(c, b->view);
+	}
+}
+
+/* --- transactions --- */
+
+static int do_begin(struct connection *c, const struct stet_fuse_wire *in)
+{
+	struct stet_fuse_server *server = c->server;
+	struct stet_fuse_wire head = { 0 };
+	struct stet_fuse_view_new what = {
+		.level = in->value ? (unsigned)in->value : STET_BEGIN_SNAPSHOT,
+		.detached = in->flags & STET_CONTROL_DETACHED,
+		.uid = c->peer.uid,
+		.gid = c->peer.gid,
+		.pid = c->peer.pid,
+	};
+	struct stet_fuse_view *view;
+	char root[PATH_MAX + 64];
+	int rc = c->control->no_begin ? -ESHUTDOWN : 0;
+
+	if (!(what.level & ~STET_BEGIN_READ_ONLY))
+		what.level |= STET_BEGIN_SNAPSHOT;
+	if (!rc)
+		rc = stet_fuse_view_begin_(server, &what, &view);
+	if (rc)
+		return send_result(c, rc, NULL);
+	head.id = view->id;
+	snprintf(root, sizeof(root), "%s/%s/txn/%llu/root", server->dir, STET_FUSE_DOT_STET,
+		 (unsigned long long)view->id);
+	if (what.detached) {
+		stet_fuse_view_put_(server, view);
+	} else if (bind_view(c, view) != 0) {
+		struct stet_fuse_view_end end;
+
+		stet_fuse_view_abort_(server, view, &end);
+		stet_fuse_view_put_(server, view);
+		return send_result(c, -ENOMEM, NULL);
+	}
+	return send_end(c, head, root);
+}
+
+/* The transaction of a request, with a reference; or NULL, and it was answered. *ret_rc: of the answer. */
+static struct stet_fuse_view *view_of(struct connection *c, uint64_t id, int *ret_rc)
+{
+	struct stet_fuse_view *view = stet_fuse_view_find_(c->server, id);
+
+	if (!view) {
+		*ret_rc = send_result(c, -ENOENT, "there is no such transaction");
+	} else if (c->peer.uid != 0 && c->peer.uid != view->uid) { /* I2 */
+		stet_fuse_view_put_(c->server, view);
+		view = NULL;
+		*ret_rc = send_result(c, -EPERM, "the transaction belongs to another user");
+	}
+	return view;
+}
+
+static int do_end(struct connection *c, const struct stet_fuse_wire *in)
+{
+	struct stet_fuse_wire head = { 0 };
+	struct stet_fuse_view_end end = { 0 };
+	int rc = 0;
+	struct stet_fuse_view *view = view_of(c, in->id, &rc);
+
+	if (!view)
+		return rc;
+	if (in->kind == STET_FUSE_WIRE_COMMIT)
+		rc = stet_fuse_view_commit_(c->server, view, in->flags, &end);
+	else
+		rc = stet_fuse_view_abort_(c->server, view, &end);
+	unbind(c, view);
+	stet_fuse_view_put_(c->server, view);
+	if (rc)
+		return send_result(c, rc, "the transaction is being ended by somebody else");
+	head.value = 1; /* it was ended: result is the commit's */
+	head.result = end.result;
+	head.flags = end.conflict ? STET_FUSE_WIRE_CONFLICT : 0;
+	return send_end(c, head, end.text);
+}
+
+static int send_change(void *arg, const struct stet_change *change)
+{
+	struct connection *c = arg;
+	struct stet_fuse_wire head = {
+		.kind = STET_FUSE_WIRE_ITEM,
+		.id = change->ino,
+		.value = STET_FUSE_WIRE_CHANGE(change->kind, change->what, change->type),
+	};
+
+	return stet_fuse_wire_send_(c->fd, head, change->path, strlen(change->path),
+				    change->old_path);
+}
+
+static int do_changes(struct connection *c, const struct stet_fuse_wire *in)
+{
+	int rc = 0;
+	struct stet_fuse_view *view = view_of(c, in->id, &rc);
+
+	if (!view)
+		return rc;
+	rc = stet_fuse_view_changes_(c->server, view, send_change, c);
+	stet_fuse_view_put_(c->server, view);
+	return rc == -EPIPE ? rc : send_result(c, rc, NULL);
+}
+
+static void describe(struct stet_fuse_server *server, const struct stet_txn_entry *entry,
+		     struct stet_control_txn *ret)
+{
+	struct stet_fuse_view *view = stet_fuse_view_find_(server, entry->id);
+
+	*ret = (struct stet_control_txn){ .entry = *entry };
+	if (!view)
+		return;
+	ret->is_view = true;
+	ret->detached = view->detached;
+	ret->uid = view->uid;
+	ret->pid = view->pid;
+	pthread_mutex_lock(&server->lock);
+	ret->conflict = view->conflict;
+	ret->files = view->handles;
+	pthread_mutex_unlock(&server->lock);
+	stet_fuse_view_put_(server, view);
+}
+
+static int send_txn(void *arg, const struct stet_txn_entry *entry)
+{
+	struct stet_fuse_wire head = { .kind = STET_FUSE_WIRE_ITEM };
+	struct connection *c = arg;
+	struct stet_control_txn txn;
+
+	describe(c->server, entry, &txn);
+	return stet_fuse_wire_send_(c->fd, head, &txn, sizeof(txn), NULL);
+}
+
+static int do_txns(struct connection *c)
+{
+	int rc = stet_txns(c->server->vol, send_txn, c);
+
+	return rc == -EPIPE ? rc : send_result(c, rc, NULL);
+}
+
+/* --- the volume --- */
+
+static bool is_owner(const struct connection *c)
+{
+	return c->peer.uid == 0 || c->peer.uid == geteuid();
+}
+
+static int do_statfs(struct connection *c)
+{
+	struct stet_fuse_wire head = { .kind = STET_FUSE_WIRE_END };
+	struct stet_statfs st;
+	int rc = stet_statfs(c->server->vol, &st);
+
+	if (rc)
+		return send_result(c, rc, NULL);
+	return stet_fuse_wire_send_(c->fd, head, &st, sizeof(st), NULL);
+}
+
+static int send_stat(void *arg, const char *name, uint64_t value)
+{
+	struct stet_fuse_wire head = { .kind = STET_FUSE_WIRE_ITEM, .value = value };
+	struct connection *c = arg;
+
+	return stet_fuse_wire_send_(c->fd, head, name, strlen(name), NULL);
+}
+
+static int do_stats(struct connection *c)
+{
+	struct stet_fuse_counters *n = &c->server->counters;
+	int rc = stet_stats(c->server->vol, send_stat, c);
+
+#define C(name)  \
+	if (!rc) \
+		rc = send_stat(c, "mount_" #name, n->name);
+	STET_FUSE_COUNTERS(C)
+#undef C
+	return rc == -EPIPE ? rc : send_result(c, rc, NULL);
+}
+
+static int do_clean(struct connection *c, const struct stet_fuse_wire *in)
+{
+	struct stet_fuse_wire head = { 0 };
+	int rc;
+
+	if (!is_owner(c))
+		return send_result(c, -EPERM, "the mount belongs to another user");
+	rc = stet_clean(c->server->vol, (uint32_t)in->value);
+	if (rc < 0)
+		return send_result(c, rc, NULL);
+	head.value = (uint64_t)rc;
+	return send_end(c, head, "");
+}
+
+/* --- shutting down (I4) --- */
+
+/* The id of an open transaction, 0: none. */
+static uint64_t open_view(struct stet_fuse_server *server)
+{
+	uint64_t id = 0;
+
+	pthread_mutex_lock(&server->lock);
+	for (struct stet_fuse_list *l = server->views.next; l != &server->views && !id;
+	     l = l->next) {
+		const struct stet_fuse_view *view = stet_fuse_container_of(l, struct stet_fuse_view,
+									   link);
+
+		if (view->kind == STET_FUSE_TXN && view->state != STET_FUSE_ENDED)
+			id = view->id;
+	}
+	pthread_mutex_unlock(&server->lock);
+	return id;
+}
+
+static int do_shutdown(struct connection *c, const struct stet_fuse_wire *in)
+{
+	struct stet_fuse_server *server = c->server;
+	bool lazy = in->flags & 1;
+	char why[128] = "";
+	uint64_t id;
+	int rc = 0;
+
+	if (!is_owner(c))
+		return send_result(c, -EPERM, "the mount belongs to another user");
+	c->control->no_begin = true;
+	id = open_view(server);
+	if (id && !lazy) {
+		rc = -EBUSY;
+		snprintf(why, sizeof(why), "transaction %llu is open", (unsigned long long)id);
+	} else {
+		rc = stet_fuse_unmount_(server->dir, lazy);
+		if (rc)
+			snprintf(why, sizeof(why), "%s", strerror(-rc));
+	}
+	if (rc)
+		c->control->no_begin = false;
+	return send_result(c, rc, why);
+}
+
+/* --- connections --- */
+
+/* < 0: the connection is over. */
+static int answer(struct connection *c)
+{
+	const struct stet_fuse_wire *in = &c->in.head;
+
+	switch (in->kind) {
+	case STET_FUSE_WIRE_BEGIN:
+		return do_begin(c, in);
+	case STET_FUSE_WIRE_COMMIT:
+	case STET_FUSE_WIRE_ABORT:
+		return do_end(c, in);
+	case STET_FUSE_WIRE_CHANGES:
+		return do_changes(c, in);
+	case STET_FUSE_WIRE_TXNS:
+		return do_txns(c);
+	case STET_FUSE_WIRE_SYNC:
+		return send_result(c, stet_sync(c->server->vol), NULL);
+	case STET_FUSE_WIRE_STATFS:
+		return do_statfs(c);
+	case STET_FUSE_WIRE_STATS:
+		return do_stats(c);
+	case STET_FUSE_WIRE_CLEAN:
+		return do_clean(c, in);
+	case STET_FUSE_WIRE_SHUTDOWN:
+		return do_shutdown(c, in);
+	default:
+		return send_result(c, -EPROTO, "unknown request");
+	}
+}
+
+static void *serve_connection(void *arg)
+{
+	struct connection *c = arg;
+	int rc = stet_fuse_wire_init_(&c->in);
+
+	while (!rc) {
+		rc = stet_fuse_wire_receive_(c->fd, &c->in);
+		if (rc == -EPROTO)
+			send_result(c, rc, "the daemon is of another version");
+		if (!rc)
+			rc = answer(c);
+	}
+	abort_bound(c);             /* I1 */
+	shutdown(c->fd, SHUT_RDWR); /* it is closed when it is reaped */
+	stet_fuse_wire_release_(&c->in);
+	pthread_mutex_lock(&c->control->lock);
+	c->over = true;
+	pthread_mutex_unlock(&c->control->lock);
+	return NULL;
+}
+
+static void free_connection(struct connection *c)
+{
+	close(c->fd);
+	free(c);
+}
+
+/* Joins the threads that are over; all: every one. */
+static void reap(struct stet_fuse_control_server *control, bool all)
+{
+	for (;;) {
+		struct connection *c = NULL;
+
+		pthread_mutex_lock(&control->lock);
+		for (struct stet_fuse_list *l = control->connections.next;
+		     l != &control->connections && !c; l = l->next) {
+			c = stet_fuse_container_of(l, struct connection, link);
+			if (!all && !c->over)
+				c = NULL;
+		}
+		if (c)
+			stet_fuse_list_del(&c->link);
+		pthread_mutex_unlock(&control->lock);
+		if (!c)
+			return;
+		pthread_join(c->thread, NULL);
+		free_connection(c);
+	}
+}
+
+static int start_thread(pthread_t *ret, void *(*fn)(void *), void *arg)
+{
+	pthread_attr_t attr;
+	int rc;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	rc = pthread_create(ret, &attr, fn, arg);
+	pthread_attr_destroy(&attr);
+	return -rc;
+}
+
+static void start_connection(struct stet_fuse_control_server *control, int fd)
+{
+	struct connection *c = calloc(1, sizeof(*c));
+	socklen_t len = sizeof(c->peer);
+	bool started = false;
+
+	if (!c) {
+		close(fd);
+		return;
+	}
+	c->control = control;
+	c->server = control->server;
+	c->fd = fd;
+	stet_fuse_list_init(&c->bound);
+	stet_fuse_list_init(&c->link);
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c->peer, &len) == 0) { /* I2 */
+		pthread_mutex_lock(&control->lock);
+		started = !control->stopping && start_thread(&c->thread, serve_connection, c) == 0;
+		if (started)
+			stet_fuse_list_add(&control->connections, &c->link);
+		pthread_mutex_unlock(&control->lock);
+	}
+	if (!started)
+		free_connection(c);
+}
+
+static void *accept_connections(void *arg)
+{
+	struct stet_fuse_control_server *control = arg;
+
+	for (;;) {
+		int fd = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+
+		if (fd >= 0) {
+			start_connection(control, fd);
+			reap(control, false);
+		} else if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) {
+			usleep(10000);
+		} else if (errno != EINTR && errno != ECONNABORTED) {
+			return NULL; /* I5: shut down */
+		}
+	}
+}
+
+/* --- start and stop --- */
+
+static int listen_at(struct stet_fuse_control_server *control)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	control->listen_fd = fd;
+	if (fd < 0)
+		return -errno;
+	memcpy(addr.sun_path, control->socket_path, sizeof(addr.sun_path));
+	unlink(control->socket_path); /* of a daemon that died: we hold the record's lock */
+	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0 ||
+	    chmod(control->socket_path, control->server->shared ? 0666 : 0600) != 0 ||
+	    listen(fd, BACKLOG) != 0)
+		return -errno;
+	return 0;
+}
+
+static int write_record(struct stet_fuse_control_server *control)
+{
+	const struct stet_fuse_server *server = control->server;
+	struct stet_control_mount *mount = calloc(1, sizeof(*mount));
+	int rc;
+
+	if (!mount)
+		return -ENOMEM;
+	mount->pid = getpid();
+	mount->uid = geteuid();
+	mount->read_only = server->read_only;
+	mount->dev = server->dev;
+	memcpy(mount->dir, server->dir, sizeof(mount->dir));
+	memcpy(mount->volume, server->volume, sizeof(mount->volume));
+	memcpy(mount->socket, control->socket_path, sizeof(mount->socket));
+	rc = stet_fuse_volume_identity_(server->volume, &mount->volume_dev, &mount->volume_ino);
+	if (!rc)
+		rc = stet_fuse_record_write_(control->record_path, mount, &control->record_fd);
+	free(mount);
+	return rc;
+}
+
+static int start(struct stet_fuse_control_server *control)
+{
+	uint64_t dev = control->server->dev;
+	int rc = stet_fuse_runtime_dir_(control->dir, sizeof(control->dir));
+
+	if (!rc)
+		rc = stet_fuse_runtime_path_(control->socket_path, sizeof(control->socket_path),
+					     control->dir, dev, ".sock");
+	if (!rc)
+		rc = stet_fuse_runtime_path_(control->record_path, sizeof(control->record_path),
+					     control->dir, dev, ".mount");
+	if (!rc)
+		rc = write_record(control);
+	if (!rc)
+		rc = listen_at(control);
+	if (!rc)
+		rc = start_thread(&control->thread, accept_connections, control);
+	control->has_thread = !rc;
+	return rc;
+}
+
+int stet_fuse_control_start_(struct stet_fuse_server *server, char *why, size_t cap)
+{
+	struct stet_fuse_control_server *control = calloc(1, sizeof(*control));
+	int rc;
+
+	if (!control)
+		return stet_fuse_why_(why, cap, -ENOMEM, "no memory");
+	server->control = control;
+	control->server = server;
+	control->listen_fd = control->record_fd = -1;
+	pthread_mutex_init(&control->lock, NULL);
+	stet_fuse_list_init(&control->connections);
+	rc = start(control);
+	if (rc)
+		return stet_fuse_why_(why, cap, rc, "control socket in %s: %s", control->dir,
+				      strerror(-rc));
+	return 0;
+}
+
+/* I5 */
+void stet_fuse_control_stop_(struct stet_fuse_server *server)
+{
+	struct stet_fuse_control_server *control = server->control;
+
+	if (!control || !control->has_thread)
+		return;
+	pthread_mutex_lock(&control->lock);
+	control->stopping = true;
+	shutdown(control->listen_fd, SHUT_RDWR);
+	for (struct stet_fuse_list *l = control->connections.next; l != &control->connections;
+	     l = l->next)
+		shutdown(stet_fuse_container_of(l, struct connection, link)->fd,
+			 SHUT_RD); /* answers still go */
+	pthread_mutex_unlock(&control->lock);
+	pthread_join(control->thread, NULL);
+	reap(control, true);
+	control->has_thread = false;
+}
+
+void stet_fuse_control_remove_(struct stet_fuse_server *server)
+{
+	struct stet_fuse_control_server *control = server->control;
+
+	if (!control)
+		return;
+	if (control->record_fd >= 0) { /* else they are not ours */
+		unlink(control->socket_path);
+		unlink(control->record_path);
+		close(control->record_fd);
+	}
+	if (control->listen_fd >= 0)
+		close(control->listen_fd);
+	pthread_mutex_destroy(&control->lock);
+	free(control);
+	server->control = NULL;
+}

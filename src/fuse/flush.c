@@ -1,0 +1,103 @@
+/* flush.c - having the kernel write back what mappings of a view's files hold, and dropping what it has.
+ *
+ * Without a writeback cache only stores through shared writable mappings are in the kernel alone; they need
+ * a descriptor that was opened for reading and writing, and that stays open while the mapping lives.
+ *
+ * I1. Invalidating an inode writes its dirty pages back first and waits for that. This is enough; but it
+ *     sends one request a page. So, where we may (root), each file is opened by its handle and synced first,
+ *     which sends large requests; if that does not work, nothing is lost but time.
+ * I2. The thread that does this answers no requests and holds no lock.
+ * I3. Errors show where the pages arrive (file.c: view.write_error), not here.
+ */
+#include "fuse/fuse_internal.h"
+
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+static int by_value(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+static void sort_and_unite(struct stet_fuse_ids *ids)
+{
+	size_t n = 0;
+
+	if (ids->count > 1)
+		qsort(ids->id, ids->count, sizeof(*ids->id), by_value);
+	for (size_t i = 0; i < ids->count; i++)
+		if (n == 0 || ids->id[n - 1] != ids->id[i])
+			ids->id[n++] = ids->id[i];
+	ids->count = n;
+}
+
+/* The nodes of a view's open files; mapped: only of those that may be written by mappings. */
+static void collect(struct stet_fuse_server *server, const struct stet_fuse_view *view, bool mapped,
+		    struct stet_fuse_ids *ret)
+{
+	pthread_mutex_lock(&server->lock);
+	for (struct stet_fuse_list *l = server->handles.next; l != &server->handles; l = l->next) {
+		const struct stet_fuse_handle *handle =
+			stet_fuse_container_of(l, struct stet_fuse_handle, link);
+
+		if (handle->node->view != view || handle->node->kind != STET_FUSE_NODE_INO)
+			continue;
+		if (mapped && (handle->listing || (handle->flags & O_ACCMODE) != O_RDWR))
+			continue;
+		stet_fuse_ids_add_(ret, handle->node->id);
+	}
+	pthread_mutex_unlock(&server->lock);
+	sort_and_unite(ret);
+}
+
+/* --- syncing by handle (I1) --- */
+
+#define FUSE_HANDLE_TYPE 0x81 /* node id, high half first, and generation */
+
+static void sync_by_handle(int mount_fd, uint64_t id)
+{
+	uint32_t word[3] = { (uint32_t)(id >> 32), (uint32_t)id, STET_FUSE_GENERATION };
+	_Alignas(struct file_handle) char space[sizeof(struct file_handle) + sizeof(word)];
+	struct file_handle *handle = (struct file_handle *)space;
+	int fd;
+
+	handle->handle_bytes = sizeof(word);
+	handle->handle_type = FUSE_HANDLE_TYPE;
+	memcpy(handle->f_handle, word, sizeof(word));
+	fd = open_by_handle_at(mount_fd, handle, O_RDWR | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	(void)!fsync(fd); /* I3 */
+	close(fd);
+}
+
+void stet_fuse_flush_view_(struct stet_fuse_server *server, struct stet_fuse_view *view)
+{
+	struct stet_fuse_ids ids = { 0 };
+	int mount_fd = -1;
+
+	collect(server, view, true, &ids);
+	if (server->is_root && ids.count > 0)
+		mount_fd = open(server->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	for (size_t i = 0; i < ids.count; i++) {
+		if (mount_fd >= 0)
+			sync_by_handle(mount_fd, ids.id[i]);
+		stet_fuse_inval_inode_(server, ids.id[i], true);
+	}
+	if (mount_fd >= 0)
+		close(mount_fd);
+	stet_fuse_ids_release_(&ids);
+}
+
+void stet_fuse_drop_view_(struct stet_fuse_server *server, const struct stet_fuse_view *view)
+{
+	struct stet_fuse_ids ids = { 0 };
+
+	collect(server, view, false, &ids);
+	for (size_t i = 0; i < ids.count; i++)
+		stet_fuse_inval_inode_(server, ids.id[i], true);
+	stet_fuse_ids_release_(&ids);
+}

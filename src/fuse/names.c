@@ -1,0 +1,276 @@
+/* names.c - requests on names.
+ *
+ * I1. Nothing here waits for a lock of a transaction (NOWAIT: EBUSY at once): the kernel holds the
+ *     directory meanwhile, and for a rename between directories the whole mount.
+ * I2. Every inode that an answer names is held in the same step that found or made it (HOLD); the hold goes
+ *     to its node.
+ * I3. ".stet" in a root is reserved; it exists in the main tree only.
+ * I4. The group of what is made in a directory with the setgid bit is the directory's, as the kernel
+ *     leaves that to us; the umask has been applied by the kernel.
+ */
+#include "fuse/fuse_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+
+/* libfuse passes on names of any length. */
+static int check_new(const struct stet_fuse_call *call, const char *name)
+{
+	if (strlen(name) > STET_FUSE_NAME_MAX)
+		return -ENAMETOOLONG;
+	return stet_fuse_is_reserved_(call->node, name) ? -EPERM : 0; /* I3 */
+}
+
+void stet_fuse_op_lookup_(fuse_req_t req, fuse_ino_t dir, const char *name)
+{
+	struct stet_fuse_call call;
+	struct stet_stat st;
+	int rc;
+
+	if (!stet_fuse_call_begin_(&call, req, dir, STET_FUSE_ANY))
+		return;
+	if (call.node->kind != STET_FUSE_NODE_INO ||
+	    (call.node->id == STET_FUSE_ID_ROOT && stet_fuse_is_reserved_(call.node, name))) {
+		stet_fuse_guard_lookup_(&call, name);
+	} else if (strlen(name) > STET_FUSE_NAME_MAX) {
+		fuse_reply_err(req, ENAMETOOLONG);
+	} else {
+		rc = stet_ll_lookup(call.server->vol, call.txn, call.node->ino, name,
+				    STET_LL_NOWAIT | STET_LL_HOLD, &st);
+		if (rc == -ENOENT)
+			stet_fuse_reply_absent_(&call);
+		else if (rc)
+			stet_fuse_reply_rc_(&call, rc);
+		else
+			stet_fuse_reply_entry_(&call, name, &st);
+	}
+	stet_fuse_call_end_(&call);
+}
+
+/* --- making --- */
+
+/* I4 */
+static int own(const struct stet_fuse_call *call, mode_t mode, struct stet_ll_new *ret)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(call->req);
+	struct stet_stat dir;
+	int rc = stet_ll_getattr(call->server->vol, call->txn, call->node->ino, STET_LL_NOWAIT,
+				 &dir);
+
+	if (rc)
+		return rc;
+	ret->mode = mode;
+	ret->uid = ctx->uid;
+	ret->gid = ctx->gid;
+	if (dir.mode & S_ISGID) {
+		ret->gid = dir.gid;
+		if (S_ISDIR(mode))
+			ret->mode |= S_ISGID;
+	}
+	return 0;
+}
+
+/* Makes an inode with a name; it is held. */
+static int make(struct stet_fuse_call *call, const char *name, mode_t mode,
+		struct stet_ll_new *what, struct stet_stat *ret)
+{
+	int rc = check_new(call, name);
+
+	if (!rc)
+		rc = own(call, mode, what);
+	if (!rc)
+		rc = stet_ll_make(call->server->vol, call->txn, call->node->ino, name, what,
+				  STET_LL_NOWAIT | STET_LL_HOLD, ret);
+	return rc;
+}
+
+static void make_and_reply(fuse_req_t req, fuse_ino_t dir, const char *name, mode_t mode,
+			   struct stet_ll_new *what)
+{
+	struct stet_fuse_call call;
+	struct stet_stat st;
+	int rc;
+
+	if (!stet_fuse_call_begin_(&call, req, dir, STET_FUSE_NO_GUARDS))
+		return;
+	rc = make(&call, name, mode, what, &st);
+	if (rc)
+		stet_fuse_reply_rc_(&call, rc);
+	else
+		stet_fuse_reply_entry_(&call, name, &st);
+	stet_fuse_call_end_(&call);
+}
+
+void stet_fuse_op_mknod_(fuse_req_t req, fuse_ino_t dir, const char *name, mode_t mode, dev_t rdev)
+{
+	struct stet_ll_new what = { 0 };
+
+	if (S_ISCHR(mode) || S_ISBLK(mode))
+		what.rdev = (uint64_t)major(rdev) << 32 | minor(rdev);
+	make_and_reply(req, dir, name, mode, &what);
+}
+
+void stet_fuse_op_mkdir_(fuse_req_t req, fuse_ino_t dir, const char *name, mode_t mode)
+{
+	struct stet_ll_new what = { 0 };
+
+	make_and_reply(req, dir, name, S_IFDIR | (mode & 07777), &what);
+}
+
+void stet_fuse_op_symlink_(fuse_req_t req, const char *target, fuse_ino_t dir, const char *name)
+{
+	struct stet_ll_new what = { .target = target };
+
+	make_and_reply(req, dir, name, S_IFLNK | 0777, &what);
+}
+
+/* The kernel asks when it knows of no such name; somebody may have been faster. */
+void stet_fuse_op_create_(fuse_req_t req, fuse_ino_t dir, const char *name, mode_t mode,
+			  struct fuse_file_info *fi)
+{
+	struct stet_ll_new what = { 0 };
+	struct stet_fuse_call call;
+	struct stet_stat st;
+	int rc;
+
+	if (!stet_fuse_call_begin_(&call, req, dir, STET_FUSE_NO_GUARDS))
+		return;
+	rc = make(&call, name, S_IFREG | (mode & 07777), &what, &st);
+	if (rc == -EEXIST && !(fi->flags & O_EXCL))
+		rc = stet_ll_lookup(call.server->vol, call.txn, call.node->ino, name,
+				    STET_LL_NOWAIT | STET_LL_HOLD, &st);
+	if (!rc && !S_ISREG(st.mode)) {
+		stet_ll_unhold(call.server->vol, st.ino, 1);
+		rc = -EEXIST;
+	}
+	if (rc)
+		stet_fuse_reply_rc_(&call, rc);
+	else
+		stet_fuse_open_created_(&call, name, &st, fi);
+	stet_fuse_call_end_(&call);
+}
+
+void stet_fuse_op_link_(fuse_req_t req, fuse_ino_t id, fuse_ino_t new_dir, const char *new_name)
+{
+	struct stet_fuse_node *node = NULL;
+	struct stet_fuse_call call;
+	struct stet_stat st;
+	int rc;
+
+	if (!stet_fuse_call_begin_(&call, req, new_dir, STET_FUSE_NO_GUARDS))
+		return;
+	rc = check_new(&call, new_name);
+	if (!rc)
+		rc = stet_fuse_call_second_(&call, id, &node);
+	if (!rc)
+		rc = stet_ll_link(call.server->vol, call.txn, node->ino, call.node->ino, new_name,
+				  STET_LL_NOWAIT | STET_LL_HOLD, &st);
+	if (rc)
+		stet_fuse_reply_rc_(&call, rc);
+	else
+		stet_fuse_reply_entry_(&call, new_name, &st);
+	if (node)
+		stet_fuse_call_release_second_(&call, node);
+	stet_fuse_call_end_(&call);
+}
+
+/* --- removing and renaming --- */
+
+void stet_fuse_op_unlink_(fuse_req_t req, fuse_ino_t dir, const char *name)
+{
+	struct stet_fuse_call call;
+	int rc;
+
+	if (!stet_fuse_call_begin_(&call, req, dir, STET_FUSE_NO_GUARDS))
+		return;
+	rc = check_new(&call, name);
+	if (!rc)
+		rc = stet_ll_unlink(call.server->vol, call.txn, call.node->ino, name,
+				    STET_LL_NOWAIT, NULL);
+	stet_fuse_reply_rc_(&call, rc);
+	stet_fuse_call_end_(&call);
+}
+
+void stet_fuse_op_rmdir_(fuse_req_t req, fuse_ino_t dir, const char *name)
+{
+	struct stet_fuse_call call;
+	int rc;
+
+	if (!stet_fuse_call_begin_(&call, req, dir, STET_FUSE_NO_GUARDS))
+		return;
+	rc = check_new(&call, name);
+	if (!rc)
+		rc = stet_ll_rmdir(call.server->vol, call.txn, call.node->ino, name, STET_LL_NOWAIT,
+				   NULL);
+	stet_fuse_reply_rc_(&call, rc);
+	stet_fuse_call_end_(&call);
+}
+
+/* The kernel moves what it knows to the new name by itself; so must the node's list of names. */
+static void note_moved(struct stet_fuse_call *call, const struct stet_fuse_node *dir,
+		       const char *name)
+{
+	struct stet_fuse_server *server = call->server;
+	struct stet_fuse_node *node;
+	struct stet_stat st;
+
+	if (call->view->kind != STET_FUSE_MAIN ||
+	    stet_ll_lookup(server->vol, NULL, dir->ino, name, STET_LL_NOWAIT, &st) != 0)
+		return;
+	pthread_mutex_lock(&server->lock);
+	node = stet_fuse_node_of_locked_(server, call->view, st.ino);
+	if (node)
+		node->calls++;
+	pthread_mutex_unlock(&server->lock);
+	if (!node)
+		return;
+	stet_fuse_node_name_(server, node, dir->id, name);
+	stet_fuse_call_release_second_(call, node);
+}
+
+static unsigned rename_flags(unsigned flags)
+{
+	return (flags & RENAME_NOREPLACE ? STET_RENAME_NOREPLACE : 0) |
+	       (flags & RENAME_EXCHANGE ? STET_RENAME_EXCHANGE : 0);
+}
+
+static int check_rename(const struct stet_fuse_call *call, const char *name, unsigned flags)
+{
+	const unsigned known = RENAME_NOREPLACE | RENAME_EXCHANGE;
+
+	return flags & ~known || flags == known ? -EINVAL : check_new(call, name);
+}
+
+void stet_fuse_op_rename_(fuse_req_t req, fuse_ino_t dir, const char *name, fuse_ino_t new_dir,
+			  const char *new_name, unsigned flags)
+{
+	struct stet_fuse_node *to = NULL;
+	struct stet_fuse_call call;
+	int rc;
+
+	if (!stet_fuse_call_begin_(&call, req, dir, STET_FUSE_NO_GUARDS))
+		return;
+	rc = check_rename(&call, name, flags);
+	if (!rc)
+		rc = stet_fuse_call_second_(&call, new_dir, &to);
+	if (!rc && strlen(new_name) > STET_FUSE_NAME_MAX)
+		rc = -ENAMETOOLONG;
+	if (!rc && stet_fuse_is_reserved_(to, new_name))
+		rc = -EPERM;
+	if (!rc)
+		rc = stet_ll_rename(call.server->vol, call.txn, call.node->ino, name, to->ino,
+				    new_name, rename_flags(flags) | STET_LL_NOWAIT, NULL);
+	if (!rc) {
+		note_moved(&call, to, new_name);
+		if (flags & RENAME_EXCHANGE)
+			note_moved(&call, call.node, name);
+	}
+	stet_fuse_reply_rc_(&call, rc);
+	if (to)
+		stet_fuse_call_release_second_(&call, to);
+	stet_fuse_call_end_(&call);
+}
