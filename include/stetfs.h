@@ -236,6 +236,23 @@ typedef int stet_problem_fn(void *arg, const struct stet_problem *problem);
  */
 STET_API_CHECKED int stet_check(const char *path, unsigned flags, stet_problem_fn *fn, void *arg);
 
+/// Looking inside ///
+
+/** Called with each line, without a line end, valid during the call; non-zero stops. */
+typedef int stet_dump_fn(void *arg, const char *line);
+
+/**
+ * Prints a structure of the volume at path, for people; nothing is written. what:
+ *   "superblock", "slots", "checkpoint"  read directly: also when the volume cannot be opened
+ *   "segments"   the segment table as of the newest checkpoint and log
+ *   "log"        the partial segments, with their records, of all segments of the main chain
+ *   "tree"       the nodes of the newest checkpoint's tree
+ *   "items"      every catalog item of the current state
+ * The form of the lines may change. Returns 0, or what fn returned to stop. -EINVAL: no such
+ * structure; otherwise as stet_open read-only.
+ */
+STET_API_CHECKED int stet_dump(const char *path, const char *what, stet_dump_fn *fn, void *arg);
+
 /// Transactions ///
 
 /* Levels, for stet_begin: one of them, or none for the default, which is SERIALIZABLE, with READ_ONLY

@@ -293,6 +293,7 @@ extern const struct stet_cli_command stet_cli_clean_;
 extern const struct stet_cli_command stet_cli_commit_;
 extern const struct stet_cli_command stet_cli_cp_;
 extern const struct stet_cli_command stet_cli_diff_;
+extern const struct stet_cli_command stet_cli_dump_;
 extern const struct stet_cli_command stet_cli_find_;
 extern const struct stet_cli_command stet_cli_fsck_;
 extern const struct stet_cli_command stet_cli_ln_;

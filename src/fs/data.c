@@ -101,7 +101,8 @@ int stet_data_lock_(struct fs_data *d, uint64_t lo, uint64_t hi, enum stet_lock_
 	return rc;
 }
 
-/* The items of `blocks` blocks of new content, of the inode, and of up to two rests of what they cut. */
+/* The items of `blocks` blocks of new content, of the inode, and of up to two rests of what they
+ * cut. */
 static uint64_t data_meta(const struct fs_data *d, uint64_t blocks)
 {
 	uint64_t extents = blocks / stet_extent_max_(d->ctx) + 2;

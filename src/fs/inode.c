@@ -333,7 +333,7 @@ int stet_intent_send_(struct stet_fs_ctx *ctx, uint64_t ino, const struct stet_i
 
 	STET_ASSERT_CMP(intent->inline_bytes, <=, STET_INLINE_MAX);
 	memcpy(bytes, intent, sizeof(*intent));
-	if (intent->inline_bytes > 0)
+	if (intent->inline_bytes > 0 && content)
 		memcpy(bytes + sizeof(*intent), content, intent->inline_bytes);
 	stet_key_inode(&key, ino);
 	return stet_txn_intent(ctx->txn, &key, bytes, sizeof(*intent) + intent->inline_bytes);

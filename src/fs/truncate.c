@@ -182,7 +182,7 @@ int stet_fs_punch(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint64_t 
 	end = len > STET_FILE_SIZE_MAX - off ? STET_FILE_SIZE_MAX : off + len;
 	rc = stet_data_lock_(&d, off, end, STET_LOCK_X);
 	if (!rc)
-		rc = stet_data_reserve_(&d, d.in.i.size, 2 * STET_BLOCK_SIZE, true);
+		rc = stet_data_reserve_(&d, d.in.i.size, UINT64_C(2) * STET_BLOCK_SIZE, true);
 	if (!rc)
 		rc = stet_append_settle_(&d);
 	if (!rc)

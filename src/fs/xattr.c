@@ -240,8 +240,8 @@ static int change_prepare(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_
 	if (rc)
 		return rc;
 	meta = STET_META_INODE_ + in.val.bytes + new_size + STET_META_DIRENT_(name.len) +
-	       64 * (chunks_of((uint32_t)new_size) +
-		     (ret->exists && ret->id != 0 ? chunks_of(ret->size) : 0));
+	       UINT64_C(64) * (chunks_of((uint32_t)new_size) +
+			       (ret->exists && ret->id != 0 ? chunks_of(ret->size) : 0));
 	return stet_txn_reserve(ctx->txn, 0, meta, new_size == 0, ctx->ticket);
 }
 

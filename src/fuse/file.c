@@ -239,6 +239,8 @@ static ssize_t copy(struct copying *c, size_t len)
 		c->from_off += (uint64_t)n;
 		c->to_off += (uint64_t)n;
 	}
+	if (c->to->view->kind == STET_FUSE_MAIN)
+		stet_fuse_note_write_(c->to->server, c->to->node->ino, c->to_off);
 	return (ssize_t)done;
 }
 

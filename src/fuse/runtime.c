@@ -31,6 +31,8 @@
 #define ROOT_DIR "/run/stetfs"
 #define RECORD_SUFFIX ".mount"
 #define RECORD_MAX (64u * 1024)
+#define LOCK_TRIES 200u
+#define LOCK_PAUSE_US 10000
 
 /* --- directories --- */
 
@@ -131,16 +133,31 @@ static void put_record(FILE *f, const struct stet_control_mount *m)
 	fputs("end\n", f); /* I3 */
 }
 
+/* The number is ours alone, so whoever has the lock is a daemon that is dying, or a reader that looks
+ * whether it is held: both are soon gone. */
+static int lock_record(int fd)
+{
+	for (unsigned tries = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; tries++) {
+		if (errno != EWOULDBLOCK)
+			return -errno;
+		if (tries == LOCK_TRIES)
+			return -EBUSY;
+		usleep(LOCK_PAUSE_US);
+	}
+	return 0;
+}
+
 int stet_fuse_record_write_(const char *path, const struct stet_control_mount *mount, int *ret_fd)
 {
 	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	FILE *f = NULL;
-	int copy, rc = 0;
+	int copy, rc;
 
 	if (fd < 0)
 		return -errno;
-	if (flock(fd, LOCK_EX | LOCK_NB) != 0 || ftruncate(fd, 0) != 0)
-		rc = errno == EWOULDBLOCK ? -EBUSY : -errno;
+	rc = lock_record(fd);
+	if (!rc && ftruncate(fd, 0) != 0)
+		rc = -errno;
 	copy = rc ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the same lock: fd keeps it */
 	if (copy >= 0)
 		f = fdopen(copy, "w");

@@ -99,6 +99,16 @@ static int page_ptrs(struct stet_engine *engine, struct stet_table_ptr **ret)
 	return 0;
 }
 
+/* Counts that were read may be wrong; what is made of them must be in range, or nobody could read the record. */
+static uint64_t count_on(uint64_t count, int64_t change, uint64_t max)
+{
+	uint64_t sum = count + (uint64_t)change;
+
+	if (change < 0 && sum > count)
+		return 0;
+	return sum < count && change > 0 ? max : sum > max ? max : sum;
+}
+
 static void fill_record(struct stet_engine *engine)
 {
 	struct stet_ckpt *ck = engine->ckpt;
@@ -111,8 +121,9 @@ static void fill_record(struct stet_engine *engine)
 	rec->page_count = stet_space_page_count(engine->space);
 	rec->next_ino = engine->next_ino;
 	rec->next_seg_id = stet_space_next_seg_id(engine->space);
-	rec->inode_count = (uint64_t)((int64_t)engine->inode_count + ck->inode_change);
-	rec->data_blocks = (uint64_t)((int64_t)engine->data_blocks + ck->data_change);
+	rec->inode_count = count_on(engine->inode_count, ck->inode_change, engine->next_ino);
+	rec->data_blocks =
+		count_on(engine->data_blocks, ck->data_change, STET_DEVICE_BLOCKS_MAX);
 	rec->node_blocks = 0;
 	rec->prev_record = engine->record_place;
 	rec->prev_bytes = engine->record_bytes;
