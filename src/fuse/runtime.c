@@ -10,8 +10,9 @@
  * I2. A directory is believed only if it belongs to root or to us, or (when we are root) to anyone: a
  *     user's records concern his own mounts only. Below /run only root makes directories (and in a user
  *     namespace root's files do not look like his).
- * I3. The order of what the daemon does: lock, write, ... remove, unlock. A reader that finds the lock held
- *     may read a record half written; it lacks its last line, "end", and does not count.
+ * I3. The order of what the daemon does: lock, write, bind the socket, ... remove the socket, remove the
+ *     record, unlock. So with the lock on what the path names, nobody else removes what is ours.
+ *     A reader may find a record half written; it lacks its last line, "end", and does not count.
  */
 #include "fuse/control_internal.h"
 
@@ -31,7 +32,7 @@
 #define ROOT_DIR "/run/stetfs"
 #define RECORD_SUFFIX ".mount"
 #define RECORD_MAX (64u * 1024)
-#define LOCK_TRIES 200u
+#define LOCK_TRIES 3000u
 #define LOCK_PAUSE_US 10000
 
 /* --- directories --- */
@@ -133,30 +134,50 @@ static void put_record(FILE *f, const struct stet_control_mount *m)
 	fputs("end\n", f); /* I3 */
 }
 
-/* The number is ours alone, so whoever has the lock is a daemon that is dying, or a reader that looks
- * whether it is held: both are soon gone. */
-static int lock_record(int fd)
+/* 0: locked; -EAGAIN: try again. The one who had it may have removed it before letting go. */
+static int try_lock(const char *path, int fd)
 {
-	for (unsigned tries = 0; flock(fd, LOCK_EX | LOCK_NB) != 0; tries++) {
-		if (errno != EWOULDBLOCK)
-			return -errno;
-		if (tries == LOCK_TRIES)
-			return -EBUSY;
+	struct stat mine, now;
+
+	if (flock(fd, LOCK_EX | LOCK_NB) != 0)
+		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+	if (fstat(fd, &mine) != 0)
+		return -errno;
+	if (stat(path, &now) != 0 || mine.st_dev != now.st_dev || mine.st_ino != now.st_ino)
+		return -EAGAIN;
+	return 0;
+}
+
+/* The number is ours alone, so whoever has the lock is a daemon that is ending, or a reader that looks
+ * whether it is held: both are soon gone. */
+static int open_locked(const char *path, int *ret_fd)
+{
+	for (unsigned tries = 0; tries < LOCK_TRIES; tries++) {
+		int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
+		int rc = fd < 0 ? -errno : try_lock(path, fd);
+
+		if (!rc) {
+			*ret_fd = fd;
+			return 0;
+		}
+		if (fd >= 0)
+			close(fd);
+		if (rc != -EAGAIN)
+			return rc;
 		usleep(LOCK_PAUSE_US);
 	}
-	return 0;
+	return -EBUSY;
 }
 
 int stet_fuse_record_write_(const char *path, const struct stet_control_mount *mount, int *ret_fd)
 {
-	int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
 	FILE *f = NULL;
-	int copy, rc;
+	int fd, copy;
+	int rc = open_locked(path, &fd);
 
-	if (fd < 0)
-		return -errno;
-	rc = lock_record(fd);
-	if (!rc && ftruncate(fd, 0) != 0)
+	if (rc)
+		return rc;
+	if (ftruncate(fd, 0) != 0)
 		rc = -errno;
 	copy = rc ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the same lock: fd keeps it */
 	if (copy >= 0)
@@ -166,6 +187,8 @@ int stet_fuse_record_write_(const char *path, const struct stet_control_mount *m
 		rc = fclose(f) ? -errno : 0;
 	} else if (!rc) {
 		rc = -errno;
+		if (copy >= 0)
+			close(copy);
 	}
 	if (rc)
 		close(fd);

@@ -251,6 +251,9 @@ int stet_engine_open(struct stet_device *device, const struct stet_engine_config
 	struct stet_engine *engine;
 	int rc = stet_engine_read_superblock(device, &sb);
 
+	if (!rc && !config->read_only && (sb.feature_ro_compat & ~STET_FEATURE_RO_COMPAT_KNOWN))
+		rc = STET_FAIL(-EOPNOTSUPP, "unknown features %#llx: can only be read",
+			       (unsigned long long)sb.feature_ro_compat);
 	if (!rc)
 		rc = engine_create(device, &sb, config, hooks, &engine);
 	if (rc)

@@ -140,46 +140,66 @@ static int settle_intents(struct stet_txn *txn, const struct stet_stamp *stamp)
 	return 0;
 }
 
+/* If the extent `val` has a block `i`, notes where that lies. */
+static int take_base(const struct stet_engine *engine, const struct stet_val *val, uint64_t i,
+		     struct stet_patch *patch)
+{
+	struct stet_extent e;
+
+	if (val->buf) {
+		if (i >= val->buf_count)
+			return 0;
+		patch->base_hole = false;
+		patch->base_addr = val->buf->addr[val->buf_from + i];
+		patch->base_crc = val->buf->crc[val->buf_from + i];
+		return 0;
+	}
+	int rc = stet_extent_decode(val->b, val->bytes, engine->sb.seg_blocks, &e);
+	if (rc || i >= e.block_count)
+		return rc;
+	patch->base_hole = false;
+	patch->base_addr = stet_addr_add(e.addr, (uint32_t)i);
+	patch->base_crc = stet_get_le32(e.crcs + 4 * i);
+	return 0;
+}
+
+/* The block lies within an extent that begins before it, or in none. */
+static int search_base(struct stet_engine *engine, uint64_t ino, uint64_t block,
+		       struct stet_patch *patch)
+{
+	uint64_t first = block >= STET_EXTENT_BLOCKS_MAX ? block - STET_EXTENT_BLOCKS_MAX + 1 : 0;
+	struct stet_key from, to, at;
+	struct stet_merge m;
+	struct stet_val val;
+
+	stet_key_extent(&from, ino, first);
+	stet_key_extent(&to, ino, block);
+	int rc = stet_merge_open_(&m, engine, NULL, engine->root, engine->serial, &from, &to);
+	if (rc)
+		return rc;
+	while ((rc = stet_merge_next_(&m, &at, &val, NULL)) == 1) {
+		rc = take_base(engine, &val, block - stet_key_suffix_u64(at.b), patch);
+		if (rc)
+			break;
+	}
+	stet_merge_close_(&m);
+	return rc;
+}
+
 /* What the log needs to rebuild a patched block: where its base lies now. */
 static int find_base(struct stet_engine *engine, const uint8_t *key, struct stet_patch *patch)
 {
 	uint64_t ino = stet_key_object(key);
 	uint64_t block = stet_key_suffix_u64(key);
-	uint64_t first = block >= STET_EXTENT_BLOCKS_MAX ? block - STET_EXTENT_BLOCKS_MAX + 1 : 0;
-	struct stet_key from, to, at;
-	struct stet_merge m;
+	struct stet_key exact;
 	struct stet_val val;
-	struct stet_extent e;
 
 	patch->base_hole = true;
-	stet_key_extent(&from, ino, first);
-	stet_key_extent(&to, ino, block + 1);
-	int rc = stet_merge_open_(&m, engine, NULL, engine->root, engine->serial, &from, &to);
-	if (rc)
-		return rc;
-	while ((rc = stet_merge_next_(&m, &at, &val, NULL)) == 1) {
-		uint64_t start = stet_key_suffix_u64(at.b);
-		uint32_t i = (uint32_t)(block - start);
-
-		if (val.buf) {
-			if (i >= val.buf_count)
-				continue;
-			patch->base_hole = false;
-			patch->base_addr = val.buf->addr[val.buf_from + i];
-			patch->base_crc = val.buf->crc[val.buf_from + i];
-			continue;
-		}
-		rc = stet_extent_decode(val.b, val.bytes, engine->sb.seg_blocks, &e);
-		if (rc)
-			break;
-		if (i >= e.block_count)
-			continue;
-		patch->base_hole = false;
-		patch->base_addr = stet_addr_add(e.addr, i);
-		patch->base_crc = stet_get_le32(e.crcs + 4 * i);
-	}
-	stet_merge_close_(&m);
-	return rc < 0 ? rc : 0;
+	stet_key_extent(&exact, ino, block);
+	int rc = stet_read_at_(engine, engine->root, engine->serial, &exact, &val);
+	if (rc == 0)
+		return take_base(engine, &val, 0, patch);
+	return rc == -ENOENT ? search_base(engine, ino, block, patch) : rc;
 }
 
 /* A patch whose base is an unplaced block under another key (or none at all) is logged whole. */

@@ -54,7 +54,7 @@ static uint64_t some_length(struct run *r, uint64_t max)
 	uint64_t n = below(r, UINT64_C(1) << (1 + below(r, 21)));
 
 	if (below(r, 3) == 0)
-		n = (n + STET_BLOCK_SIZE - 1) / STET_BLOCK_SIZE * STET_BLOCK_SIZE;
+		n = (n + STET_BLOCK_SIZE - 1) / STET_BLOCK_SIZE * BLOCK;
 	return n > max ? max : n;
 }
 
@@ -424,15 +424,16 @@ static void locker_read(struct run *r, struct locker *l, const uint8_t *committe
 
 static void together_run(uint64_t seed)
 {
+	static uint8_t own[TOGETHER][SHARED_BYTES];
+	static bool is_own[TOGETHER][SHARED_BYTES];
 	struct locker l[TOGETHER];
 	struct model m;
 	struct run r;
 
 	start(&r, seed, &m, NULL);
 	for (int k = 0; k < TOGETHER; k++) {
-		l[k].own = malloc(SHARED_BYTES);
-		l[k].is_own = malloc(SHARED_BYTES);
-		assert_true(l[k].own && l[k].is_own);
+		l[k].own = own[k];
+		l[k].is_own = is_own[k];
 	}
 	check_rc(&r, unit_write(r.u, NULL, r.ino[0], 0, m.data[0], SHARED_BYTES), "write");
 	m.size[0] = SHARED_BYTES;
@@ -459,8 +460,6 @@ static void together_run(uint64_t seed)
 	for (int k = 0; k < TOGETHER; k++) {
 		locker_end(&r, &l[k], m.data[0]);
 		unit_end(l[k].txn);
-		free(l[k].own);
-		free(l[k].is_own);
 	}
 	finish(&r, &m);
 }
@@ -531,7 +530,7 @@ static void test_append_together(void **state)
 static void test_rebase(void **state)
 {
 	struct unit *u = unit_create(NULL);
-	static uint8_t data[64 * STET_BLOCK_SIZE], back[64 * STET_BLOCK_SIZE];
+	static uint8_t data[64 * BLOCK], back[64 * BLOCK];
 	struct stet_txn *txn;
 	uint64_t ino;
 
@@ -541,14 +540,10 @@ static void test_rebase(void **state)
 	assert_int_equal(unit_make(u, NULL, 1, "f", S_IFREG | 0600, &ino), 0);
 	assert_int_equal(unit_write(u, NULL, ino, 0, data, sizeof(data)), 0);
 	txn = unit_begin(u, STET_LEVEL_SNAPSHOT);
-	memset(data + 5 * STET_BLOCK_SIZE, 0xee, 3 * STET_BLOCK_SIZE);
-	assert_int_equal(unit_write(u, txn, ino, 5 * STET_BLOCK_SIZE, data + 5 * STET_BLOCK_SIZE,
-				    3 * STET_BLOCK_SIZE),
-			 0);
-	memset(data + 16 * STET_BLOCK_SIZE, 0xdd, 16 * STET_BLOCK_SIZE);
-	assert_int_equal(unit_write(u, txn, ino, 16 * STET_BLOCK_SIZE, data + 16 * STET_BLOCK_SIZE,
-				    16 * STET_BLOCK_SIZE),
-			 0);
+	memset(data + 5 * BLOCK, 0xee, 3 * BLOCK);
+	assert_int_equal(unit_write(u, txn, ino, 5 * BLOCK, data + 5 * BLOCK, 3 * BLOCK), 0);
+	memset(data + 16 * BLOCK, 0xdd, 16 * BLOCK);
+	assert_int_equal(unit_write(u, txn, ino, 16 * BLOCK, data + 16 * BLOCK, 16 * BLOCK), 0);
 	unit_flush(u, true);
 	for (uint64_t block = 0; block < 64; block++) { /* move everything */
 		struct stet_fs_ctx ctx = { .fs = u->fs, .txn = unit_begin(u, STET_LEVEL_PLAIN) };
@@ -610,7 +605,7 @@ static void split(struct unit *u, uint64_t ino, uint64_t first, uint64_t at)
 		part = e;
 		part.addr = stet_addr_add(e.addr, head);
 		part.block_count = part.phys_blocks = (uint16_t)(e.block_count - head);
-		part.crcs = e.crcs + 4u * head;
+		part.crcs = e.crcs + (size_t)4 * head;
 		stet_key_extent(&key, ino, at);
 		assert_int_equal(stet_txn_put(txn, &key, value, stet_extent_encode(&part, value)),
 				 0);
@@ -623,7 +618,7 @@ static void split(struct unit *u, uint64_t ino, uint64_t first, uint64_t at)
 static void split_run(enum stet_level level, bool placed)
 {
 	struct unit *u = unit_create(NULL);
-	static uint8_t data[32 * STET_BLOCK_SIZE], back[32 * STET_BLOCK_SIZE];
+	static uint8_t data[32 * BLOCK], back[32 * BLOCK];
 	struct stet_fs_attr attr;
 	struct stet_txn *txn;
 	uint64_t ino;
@@ -635,22 +630,16 @@ static void split_run(enum stet_level level, bool placed)
 	if (placed)
 		unit_flush(u, true);
 	txn = unit_begin(u, level);
-	memset(data + 12 * STET_BLOCK_SIZE, 0xaa, 2 * STET_BLOCK_SIZE);
-	memset(data + 18 * STET_BLOCK_SIZE, 0xbb, 2 * STET_BLOCK_SIZE);
-	assert_int_equal(unit_write(u, txn, ino, 12 * STET_BLOCK_SIZE, data + 12 * STET_BLOCK_SIZE,
-				    2 * STET_BLOCK_SIZE),
-			 0);
-	assert_int_equal(unit_write(u, txn, ino, 18 * STET_BLOCK_SIZE, data + 18 * STET_BLOCK_SIZE,
-				    2 * STET_BLOCK_SIZE),
-			 0);
+	memset(data + 12 * BLOCK, 0xaa, 2 * BLOCK);
+	memset(data + 18 * BLOCK, 0xbb, 2 * BLOCK);
+	assert_int_equal(unit_write(u, txn, ino, 12 * BLOCK, data + 12 * BLOCK, 2 * BLOCK), 0);
+	assert_int_equal(unit_write(u, txn, ino, 18 * BLOCK, data + 18 * BLOCK, 2 * BLOCK), 0);
 	split(u, ino, 0, 10);
 	split(u, ino, 16, 26);
 	assert_int_equal(unit_read(u, txn, ino, 0, back, sizeof(back)), sizeof(back));
 	assert_memory_equal(back, data, sizeof(data));
-	memset(data + 27 * STET_BLOCK_SIZE, 0xcc, 2 * STET_BLOCK_SIZE);
-	assert_int_equal(unit_write(u, txn, ino, 27 * STET_BLOCK_SIZE, data + 27 * STET_BLOCK_SIZE,
-				    2 * STET_BLOCK_SIZE),
-			 0);
+	memset(data + 27 * BLOCK, 0xcc, 2 * BLOCK);
+	assert_int_equal(unit_write(u, txn, ino, 27 * BLOCK, data + 27 * BLOCK, 2 * BLOCK), 0);
 	assert_int_equal(unit_read(u, txn, ino, 0, back, sizeof(back)), sizeof(back));
 	assert_memory_equal(back, data, sizeof(data));
 	assert_int_equal(unit_getattr(u, txn, ino, &attr), 0);
@@ -675,7 +664,7 @@ static void test_split(void **state)
 static void test_spare_room(void **state)
 {
 	struct unit *u = unit_create(NULL);
-	static uint8_t data[6 * STET_BLOCK_SIZE], back[6 * STET_BLOCK_SIZE];
+	static uint8_t data[6 * BLOCK], back[6 * BLOCK];
 	struct stet_txn *txn = unit_begin(u, STET_LEVEL_SNAPSHOT);
 	uint64_t ino;
 
@@ -683,11 +672,11 @@ static void test_spare_room(void **state)
 	assert_int_equal(unit_make(u, txn, 1, "f", S_IFREG | 0600, &ino), 0);
 	memset(data, 0xdd, sizeof(data));
 	assert_int_equal(unit_write(u, txn, ino, 0, data, sizeof(data)), 0);
-	assert_int_equal(unit_truncate(u, txn, ino, 2 * STET_BLOCK_SIZE), 0);
-	assert_int_equal(unit_write(u, txn, ino, 2 * STET_BLOCK_SIZE, "x", 1), 0);
+	assert_int_equal(unit_truncate(u, txn, ino, 2 * BLOCK), 0);
+	assert_int_equal(unit_write(u, txn, ino, 2 * BLOCK, "x", 1), 0);
 	assert_int_equal(unit_truncate(u, txn, ino, sizeof(data)), 0);
-	memset(data + 2 * STET_BLOCK_SIZE, 0, 4 * STET_BLOCK_SIZE);
-	data[2 * STET_BLOCK_SIZE] = 'x';
+	memset(data + 2 * BLOCK, 0, 4 * BLOCK);
+	data[2 * BLOCK] = 'x';
 	assert_int_equal(unit_read(u, txn, ino, 0, back, sizeof(back)), sizeof(back));
 	assert_memory_equal(back, data, sizeof(data));
 	assert_int_equal(unit_order(u, txn), 0);

@@ -152,7 +152,7 @@ static void test_extents(void **state)
 
 	(void)state;
 	assert_int_equal(unit_make(u, NULL, 1, "f", S_IFREG | 0600, &f), 0);
-	assert_int_equal(unit_truncate(u, NULL, f, 100 * STET_BLOCK_SIZE), 0);
+	assert_int_equal(unit_truncate(u, NULL, f, 100 * BLOCK), 0);
 	stet_key_extent(&key, f, 0);
 	put(u, &key, "bad", 3);
 	assert_int_equal(unit_read(u, NULL, f, 0, buf, 10), -EUCLEAN);
@@ -173,7 +173,7 @@ static void test_extents(void **state)
 	put(u, &key, value, stet_extent_encode(&e, value));
 	assert_true(unit_read(u, NULL, f, 0, buf, 10) < 0);
 	assert_int_equal(unit_seek(u, NULL, f, 0, true, &got), 0);
-	assert_int_equal(got, 6 * STET_BLOCK_SIZE);
+	assert_int_equal(got, 6 * BLOCK);
 	close_bad(u);
 }
 

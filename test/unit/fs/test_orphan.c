@@ -20,8 +20,7 @@ static uint64_t make_sparse(struct unit *u, const char *name)
 
 	memset(block, 's', sizeof(block));
 	for (uint64_t i = 0; i < SPARSE; i++)
-		assert_int_equal(
-			unit_write(u, NULL, ino, i * 2 * STET_BLOCK_SIZE, block, sizeof(block)), 0);
+		assert_int_equal(unit_write(u, NULL, ino, i * 2 * BLOCK, block, sizeof(block)), 0);
 	return ino;
 }
 
@@ -125,18 +124,18 @@ static void test_truncate(void **state)
 
 	(void)state;
 	unit_flush(u, true);
-	assert_int_equal(unit_truncate(u, NULL, f, 5 * STET_BLOCK_SIZE), 0);
+	assert_int_equal(unit_truncate(u, NULL, f, 5 * BLOCK), 0);
 	assert_true(blocks_of(u, NULL, f) > 100);
 	unit_check(u);
 	unit_reopen(u);
 	unit_check(u);
 	u->waits = 0;
-	assert_int_equal(unit_write(u, NULL, f, 100 * STET_BLOCK_SIZE, "x", 1), 0);
+	assert_int_equal(unit_write(u, NULL, f, 100 * BLOCK, "x", 1), 0);
 	assert_true(u->waits > 0);
 	assert_int_equal(blocks_of(u, NULL, f), 4);
-	assert_int_equal(unit_seek(u, NULL, f, 5 * STET_BLOCK_SIZE, false, &got), 0);
-	assert_int_equal(got, 100 * STET_BLOCK_SIZE);
-	assert_int_equal(unit_read(u, NULL, f, 6 * STET_BLOCK_SIZE, buf, sizeof(buf)), sizeof(buf));
+	assert_int_equal(unit_seek(u, NULL, f, 5 * BLOCK, false, &got), 0);
+	assert_int_equal(got, 100 * BLOCK);
+	assert_int_equal(unit_read(u, NULL, f, 6 * BLOCK, buf, sizeof(buf)), sizeof(buf));
 	for (size_t i = 0; i < sizeof(buf); i++)
 		assert_int_equal(buf[i], 0);
 	unit_destroy(u);
@@ -152,14 +151,14 @@ static void truncate_in_txn(enum stet_level level, bool grow, bool keep)
 
 	unit_flush(u, true);
 	txn = unit_begin(u, level);
-	assert_int_equal(unit_write(u, txn, f, 700 * STET_BLOCK_SIZE, "mine", 4), 0);
-	assert_int_equal(unit_truncate(u, txn, f, 3 * STET_BLOCK_SIZE + 10), 0);
+	assert_int_equal(unit_write(u, txn, f, 700 * BLOCK, "mine", 4), 0);
+	assert_int_equal(unit_truncate(u, txn, f, 3 * BLOCK + 10), 0);
 	unit_flush(u, true);
 	if (grow) {
-		assert_int_equal(unit_write(u, txn, f, 500 * STET_BLOCK_SIZE, "again", 5), 0);
-		assert_int_equal(unit_read(u, txn, f, 400 * STET_BLOCK_SIZE, buf, 4096), 4096);
+		assert_int_equal(unit_write(u, txn, f, 500 * BLOCK, "again", 5), 0);
+		assert_int_equal(unit_read(u, txn, f, 400 * BLOCK, buf, 4096), 4096);
 		assert_int_equal(buf[0], 0);
-		assert_int_equal(unit_read(u, txn, f, 500 * STET_BLOCK_SIZE, buf, 4096), 5);
+		assert_int_equal(unit_read(u, txn, f, 500 * BLOCK, buf, 4096), 5);
 		assert_memory_equal(buf, "again", 5);
 	}
 	if (!keep) {
@@ -200,10 +199,10 @@ static void test_pending_txn(void **state)
 	assert_int_equal(unit_truncate(u, NULL, g, 0), 0);
 	x = unit_begin(u, STET_LEVEL_SNAPSHOT);
 	y = unit_begin(u, STET_LEVEL_SNAPSHOT);
-	assert_int_equal(unit_write(u, x, f, 50 * STET_BLOCK_SIZE, "x", 1), 0);
+	assert_int_equal(unit_write(u, x, f, 50 * BLOCK, "x", 1), 0);
 	unit_idle(u); /* keeps away from f, finishes g */
 	unit_check(u);
-	assert_int_equal(unit_write(u, y, g, 50 * STET_BLOCK_SIZE, "y", 1), -EBUSY);
+	assert_int_equal(unit_write(u, y, g, 50 * BLOCK, "y", 1), -EBUSY);
 	unit_end(y);
 	assert_int_equal(unit_order(u, x), 0);
 	unit_check(u);

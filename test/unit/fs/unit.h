@@ -31,12 +31,13 @@ struct unit {
 	uint64_t waits; /* how often something had to wait */
 };
 
+#define BLOCK ((uint64_t)STET_BLOCK_SIZE)
 #define UNIT_START_NS INT64_C(1700000000000000000)
 
 struct unit_options {
-	uint64_t size_bytes; /* 0: 64 MiB */
-	uint32_t seg_blocks; /* 0: 64 */
-	uint8_t data_copies; /* 0: 1 */
+	uint64_t size_bytes;  /* 0: 64 MiB */
+	uint32_t seg_blocks;  /* 0: 64 */
+	uint8_t data_copies;  /* 0: 1 */
 	uint64_t cache_bytes; /* 0: 16 MiB; the less, the sooner transactions spill */
 };
 
