@@ -42,7 +42,7 @@ struct stet_checker {
 	STET_VEC(struct stet_check_name) names;
 	STET_VEC(struct stet_check_name) orphans; /* child, type = flags */
 	STET_VEC(struct stet_check_value) values;
-	uint8_t *data;                            /* room for one extent */
+	uint8_t *data; /* room for one extent */
 };
 
 STET_CHECKED int stet_check_report_(struct stet_checker *c, enum stet_problem_id id, uint64_t ino,

@@ -69,8 +69,8 @@ static int scan_dirent(struct stet_checker *c, uint64_t dir, const struct stet_v
 /* 0: the copy is right; 1: it is not. */
 static int read_copy(struct stet_checker *c, const struct stet_extent *e, struct stet_addr addr)
 {
-	int rc = stet_cache_read(stet_engine_cache(c->engine), addr, STET_ADDR_NONE,
-				 e->block_count, e->crcs, c->data);
+	int rc = stet_cache_read(stet_engine_cache(c->engine), addr, STET_ADDR_NONE, e->block_count,
+				 e->crcs, c->data);
 
 	return rc == 0 || rc == -ENOMEM ? rc : 1;
 }

@@ -16,8 +16,9 @@
 enum { MAP_ROOT, MAP_NODE, MAP_TREE, MAP_LOG, MAPS };
 #define ROOT (1u << MAP_ROOT) /* the root needs it */
 #define NODE (1u << MAP_NODE) /* for a node */
-#define TREE (1u << MAP_TREE) /* an extent of the current state names it, which the root holds too */
-#define LOG (1u << MAP_LOG)   /* one that only the log holds does */
+#define TREE \
+	(1u << MAP_TREE)    /* an extent of the current state names it, which the root holds too */
+#define LOG (1u << MAP_LOG) /* one that only the log holds does */
 
 static uint32_t map_words(const struct stet_checker *c)
 {
@@ -77,8 +78,8 @@ int stet_check_extent_(struct stet_checker *c, const struct stet_extent *e, bool
 	unsigned against = logged ? NODE | TREE | LOG : LOG;
 	int rc;
 
-	if (!logged && stet_space_slot(stet_engine_space(c->engine), stet_addr_seg(e->addr)) ==
-			       STET_SLOT_NONE)
+	if (!logged &&
+	    stet_space_slot(stet_engine_space(c->engine), stet_addr_seg(e->addr)) == STET_SLOT_NONE)
 		return 0;
 	rc = use(c, e->addr, e->phys_blocks, ino, as, against);
 	if (!rc && !stet_addr_is_none(e->addr2))

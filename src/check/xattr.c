@@ -11,7 +11,7 @@
 #include "format/value.h"
 
 #define PART_NAME_BYTES 21u /* 01 "." 16 digits "." 2 digits */
-#define KEY_HEAD 9u	    /* object and kind */
+#define KEY_HEAD 9u         /* object and kind */
 
 static bool digits(const uint8_t *p, size_t n, uint64_t *ret)
 {
@@ -54,8 +54,7 @@ static struct stet_check_value *find_value(struct stet_checker *c, uint64_t id)
 static int add_part(struct stet_checker *c, uint64_t ino, const struct stet_key *key,
 		    const struct stet_xattr *x)
 {
-	struct stet_check_value *last =
-		c->values.n > 0 ? &c->values.v[c->values.n - 1] : NULL;
+	struct stet_check_value *last = c->values.n > 0 ? &c->values.v[c->values.n - 1] : NULL;
 	struct stet_check_value value = { 0 };
 	uint64_t no;
 

@@ -1,10 +1,11 @@
 /* attr.c - requests on attributes, extended attributes, links' targets, and the volume's size.
  *
- * I1. An old version (OLD view) shows its attributes as they were; what is changed through it by descriptor
- *     (chmod, times, xattrs) changes the file as it is now: it is one inode. Its size cannot be changed. The
- *     kernel does not know that the two nodes are one, so it is told that the current one changed.
- * I2. Attributes that need a meaning which is not kept are refused rather than stored: POSIX ACLs are not
- *     enforced, so "system." names give EOPNOTSUPP.
+ * I1. An old version (OLD view) shows its attributes as they were; what is changed through it by
+ *     descriptor (chmod, times, xattrs) changes the file as it is now: it is one inode. Its size
+ *     cannot be changed. The kernel does not know that the two nodes are one, so it is told that
+ *     the current one changed.
+ * I2. Attributes that need a meaning which is not kept are refused rather than stored: POSIX ACLs
+ *     are not enforced, so "system." names give EOPNOTSUPP.
  */
 #include "fuse/fuse_internal.h"
 

@@ -1,10 +1,10 @@
 /* control.c - the client's side of the control socket.
  *
  * A call sends one request and reads answers until the one that ends it.
- * I1. If anything goes wrong in between (a packet that is none, the caller's function wants no more), the
- *     answers that are still to come would be taken for those of the next call: so the connection is
- *     marked broken and gives -EPIPE from then on; or, where the caller only wanted no more, the rest
- *     is read and dropped.
+ * I1. If anything goes wrong in between (a packet that is none, the caller's function wants no
+ *     more), the answers that are still to come would be taken for those of the next call: so the
+ *     connection is marked broken and gives -EPIPE from then on; or, where the caller only wanted
+ *     no more, the rest is read and dropped.
  * I2. What is given to the caller's functions points into the connection's buffer.
  */
 #include "fuse/control_internal.h"

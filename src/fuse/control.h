@@ -15,10 +15,11 @@
  *   -EPIPE   the daemon has gone, or closed the connection; only stet_control_close is left
  *   -EPERM   not the owner of the transaction, not the owner of the mount
  *   -ENOENT  there is no such transaction (any more)
- * A sentence about the latest failure: stet_control_why(). A connection is for one thread at a time.
+ * A sentence about the latest failure: stet_control_why(). A connection is for one thread at a
+ * time.
  *
- * Who may what: anyone who can reach the mount may begin, look at `txns`, `stats` and `info`, and sync;
- * a transaction belongs to the uid that began it (and root); shutdown is for root and the
+ * Who may what: anyone who can reach the mount may begin, look at `txns`, `stats` and `info`, and
+ * sync; a transaction belongs to the uid that began it (and root); shutdown is for root and the
  * daemon's own uid.
  */
 #ifndef STET_FUSE_CONTROL_H
@@ -49,29 +50,31 @@ struct stet_control_mount {
 	char socket[108];      /* of its control socket */
 };
 
-/** Who has the volume at path mounted? -ENOENT: no daemon that we may know of. No connection needed. */
+/** Who has the volume at path mounted? -ENOENT: no daemon that we may know of. No connection
+ * needed. */
 int stet_control_find_volume(const char *path, struct stet_control_mount *ret);
 
-/** The mount that the file at path is on (any file in it, also within `run`). -ENOENT: none of ours. */
+/** The mount that the file at path is on (any file in it, also within `run`). -ENOENT: none of
+ * ours. */
 int stet_control_find_mount(const char *path, struct stet_control_mount *ret);
 
 /// Connections ///
 
 /**
- * Connects to the daemon of the mount that path is on. -ENOENT: path is not on a mount of ours; else as
- * connect(2). The caller owns *ret.
+ * Connects to the daemon of the mount that path is on. -ENOENT: path is not on a mount of ours;
+ * else as connect(2). The caller owns *ret.
  */
 int stet_control_open(const char *path, struct stet_control **ret);
 
 /**
- * Ends the connection. Transactions begun on it (without DETACHED) that are neither committed nor aborted
- * are aborted by the daemon. NULL is accepted.
+ * Ends the connection. Transactions begun on it (without DETACHED) that are neither committed nor
+ * aborted are aborted by the daemon. NULL is accepted.
  */
 void stet_control_close(struct stet_control *ctl);
 
 /**
- * The connection's descriptor, for poll(2) only: POLLRDHUP or POLLHUP between calls means that the daemon
- * has died, and with it all transactions. Close-on-exec. Closed by stet_control_close.
+ * The connection's descriptor, for poll(2) only: POLLRDHUP or POLLHUP between calls means that
+ * the daemon has died, and with it all transactions. Close-on-exec. Closed by stet_control_close.
  */
 int stet_control_fd(const struct stet_control *ctl);
 
@@ -83,7 +86,8 @@ const struct stet_control_mount *stet_control_info(const struct stet_control *ct
 
 /// Transactions ///
 
-/** Lives on when the connection ends; its st_ino carry a tag, so that they differ from the main tree's. */
+/** Lives on when the connection ends; its st_ino carry a tag, so that they differ from the main
+ * tree's. */
 #define STET_CONTROL_DETACHED 0x1u
 
 struct stet_control_begun {
@@ -97,14 +101,14 @@ int stet_control_begin(struct stet_control *ctl, unsigned level, unsigned flags,
 
 /** How a transaction ended. */
 struct stet_control_end {
-	int result;    /* of the commit: 0 or a negative errno value; of an abort: 0 */
-	bool conflict; /* it met a conflict on its way, whether or not that doomed it: worth a retry */
+	int result;      /* of the commit: 0 or a negative errno value; of an abort: 0 */
+	bool conflict;   /* it met one on its way, whether or not that doomed it: worth a retry */
 	char text[1024]; /* which, for people; "" if there was none */
 };
 
 /**
- * Commits and waits until that is durable. 0: the transaction has ended, see ret->result: also after a
- * failure nothing is left of it. flags: STET_COMMIT_NOSYNC. -EPIPE: the outcome is unknown.
+ * Commits and waits until that is durable. 0: the transaction has ended, see ret->result: also
+ * after a failure nothing is left of it. flags: STET_COMMIT_NOSYNC. -EPIPE: the outcome is unknown.
  */
 int stet_control_commit(struct stet_control *ctl, uint64_t id, unsigned flags,
 			struct stet_control_end *ret);
@@ -113,17 +117,18 @@ int stet_control_commit(struct stet_control *ctl, uint64_t id, unsigned flags,
 int stet_control_abort(struct stet_control *ctl, uint64_t id, struct stet_control_end *ret);
 
 /**
- * Calls fn for what the transaction would change, in the order of paths; also when stores through mappings
- * are still in the kernel. fn may not use the connection; what it returns when not 0 ends the calls and is
- * returned.
+ * Calls fn for what the transaction would change, in the order of paths; also when stores through
+ * mappings are still in the kernel. fn may not use the connection; what it returns when not 0
+ * ends the calls and is returned.
  */
 int stet_control_changes(struct stet_control *ctl, uint64_t id, stet_changes_fn *fn, void *arg);
 
 /** One open transaction. */
 struct stet_control_txn {
 	struct stet_txn_entry entry;
-	bool is_view; /* it can be named in commands; otherwise the daemon's own (an old version that is
-			* still open) and the rest says nothing */
+	/* It can be named in commands. Otherwise it is the daemon's own (an old version of files
+	 * that are open, a long listing), and the rest says nothing. */
+	bool is_view;
 	bool detached;
 	bool conflict;  /* see struct stet_control_end */
 	uid_t uid;      /* its owner */
@@ -148,17 +153,18 @@ int stet_control_statfs(struct stet_control *ctl, struct stet_statfs *ret);
 /** As stet_stats; names are valid during the call of fn. The daemon's own start with "mount_". */
 int stet_control_stats(struct stet_control *ctl, stet_stats_fn *fn, void *arg);
 
-/** As stet_clean: cleans up to `segments`; *ret_count: how many it were. For root and the daemon's uid. */
+/** As stet_clean: cleans up to `segments`; *ret_count: how many it were. For root and the
+ * daemon's uid. */
 int stet_control_clean(struct stet_control *ctl, uint32_t segments, uint32_t *ret_count);
 
 /// The end ///
 
 /**
- * Unmounts the file system at dir and returns when the daemon has written its checkpoint, closed the
- * volume and exited. Asks the daemon, or, where none answers, fusermount3 -u. `lazy`: also when it is in
- * use: it disappears from the tree now, the daemon goes when the last user has. why: one line, without
- * the name of dir, NUL terminated and cut to cap. -EBUSY: in use, or a transaction is open; -ENOENT:
- * nothing of ours is mounted there.
+ * Unmounts the file system at dir and returns when the daemon has written its checkpoint, closed
+ * the volume and exited. Asks the daemon, or, where none answers, fusermount3 -u. `lazy`: also
+ * when it is in use: it disappears from the tree now, the daemon goes when the last user has.
+ * why: one line, without the name of dir, NUL terminated and cut to cap. -EBUSY: in use, or a
+ * transaction is open; -ENOENT: nothing of ours is mounted there.
  */
 int stet_control_umount(const char *dir, bool lazy, char *why, size_t cap);
 

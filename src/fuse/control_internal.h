@@ -1,5 +1,5 @@
-/* control_internal.h - what both ends of the control socket share: messages (wire.c), and where sockets
- * and records lie (runtime.c).
+/* control_internal.h - what both ends of the control socket share: messages (wire.c), and where
+ * sockets and records lie (runtime.c).
  */
 #ifndef STET_FUSE_CONTROL_INTERNAL_H
 #define STET_FUSE_CONTROL_INTERNAL_H
@@ -71,13 +71,14 @@ int stet_fuse_wire_receive_(int fd, struct stet_fuse_wire_in *in);
 
 /// Runtime files ///
 
-/* The directory for our own sockets and records, made when missing. -ENAMETOOLONG and as mkdir(2). */
+/* The directory for our own sockets and records, made when missing. -ENAMETOOLONG and as
+ * mkdir(2). */
 int stet_fuse_runtime_dir_(char *ret, size_t cap);
 /* "DIR/MAJOR-MINOR.SUFFIX". */
 int stet_fuse_runtime_path_(char *ret, size_t cap, const char *dir, uint64_t dev,
 			    const char *suffix);
-/* Writes the record of a mount and keeps it locked: that says that the daemon lives. -EBUSY: another
- * daemon has it. *ret_fd: to be kept open till the end. */
+/* Writes the record of a mount and keeps it locked: that says that the daemon lives. -EBUSY:
+ * another daemon has it. *ret_fd: to be kept open till the end. */
 int stet_fuse_record_write_(const char *path, const struct stet_control_mount *mount, int *ret_fd);
 /* Fills in what identifies a volume. */
 int stet_fuse_volume_identity_(const char *path, uint64_t *ret_dev, uint64_t *ret_ino);

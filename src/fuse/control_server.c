@@ -1,15 +1,17 @@
 /* control_server.c - the daemon's side of the control socket.
  *
- * One thread accepts, each connection has a thread of its own; requests on it are done one after the other.
+ * One thread accepts, each connection has a thread of its own; requests on it are done one after
+ * the other.
  *
- * I1. A transaction begun on a connection (not detached) is aborted when the connection ends, however it
- *     ends; so its life is the client's.
- * I2. Who the client is, the kernel says (SO_PEERCRED), when it connects. A transaction is for the uid that
- *     began it and for root; shutdown and cleaning for root and our own uid.
+ * I1. A transaction begun on a connection (not detached) is aborted when the connection ends,
+ *     however it ends; so its life is the client's.
+ * I2. Who the client is, the kernel says (SO_PEERCRED), when it connects. A transaction is for
+ *     the uid that began it and for root; shutdown and cleaning for root and our own uid.
  * I3. A transaction is ended by one request only (view.c, I1), also when two connections try.
- * I4. Shutting down refuses while transactions are open: the mount may be busy in other namespaces (`run`)
- *     without umount(2) noticing. While it tries, no transaction begins.
- * I5. Stopping closes all sockets and waits for all threads; a commit in progress is finished first.
+ * I4. Shutting down refuses while transactions are open: the mount may be busy in other
+ *     namespaces (`run`) without umount(2) noticing. While it tries, no transaction begins.
+ * I5. Stopping closes all sockets and waits for all threads; a commit in progress is finished
+ *     first.
  *
  * Lock: control.lock, for the list of connections; it is held while nothing else is.
  */
@@ -163,7 +165,8 @@ static int do_begin(struct connection *c, const struct stet_fuse_wire *in)
 	return send_end(c, head, root);
 }
 
-/* The transaction of a request, with a reference; or NULL, and it was answered. *ret_rc: of the answer. */
+/* The transaction of a request, with a reference; or NULL, and it was answered. *ret_rc: of the
+ * answer. */
 static struct stet_fuse_view *view_of(struct connection *c, uint64_t id, int *ret_rc)
 {
 	struct stet_fuse_view *view = stet_fuse_view_find_(c->server, id);

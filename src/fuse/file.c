@@ -1,13 +1,15 @@
 /* file.c - requests on the content of files.
  *
- * I1. Nothing here waits for a lock: who may write has locked the file when it opened it (opening.c).
- * I2. The node id says which file, not the handle: pages of a mapping come with any handle of the file.
- * I3. Writes with O_APPEND append wherever the end is now. The kernel's idea of the end may be old after a
- *     commit that appended; it finds out with the next look at the attributes.
+ * I1. Nothing here waits for a lock: who may write has locked the file when it opened it
+ *     (opening.c).
+ * I2. The node id says which file, not the handle: pages of a mapping come with any handle of the
+ *     file.
+ * I3. Writes with O_APPEND append wherever the end is now. The kernel's idea of the end may be
+ *     old after a commit that appended; it finds out with the next look at the attributes.
  * I4. In a transaction fsync is answered at once: durability is the commit's.
  * I5. An old version (OLD view) is only read.
- * I6. An fsync that waits has no thread; INTERRUPT answers it with EINTR, and its flush goes on. Who
- *     sets `answered` first, answers.
+ * I6. An fsync that waits has no thread; INTERRUPT answers it with EINTR, and its flush goes on.
+ *     Who sets `answered` first, answers.
  */
 #include "fuse/fuse_internal.h"
 

@@ -1,11 +1,14 @@
-/* flush.c - having the kernel write back what mappings of a view's files hold, and dropping what it has.
+/* flush.c - having the kernel write back what mappings of a view's files hold, and dropping what
+ * it has.
  *
- * Without a writeback cache only stores through shared writable mappings are in the kernel alone; they need
- * a descriptor that was opened for reading and writing, and that stays open while the mapping lives.
+ * Without a writeback cache only stores through shared writable mappings are in the kernel alone;
+ * they need a descriptor that was opened for reading and writing, and that stays open while the
+ * mapping lives.
  *
- * I1. Invalidating an inode writes its dirty pages back first and waits for that. This is enough; but it
- *     sends one request a page. So, where we may (root), each file is opened by its handle and synced first,
- *     which sends large requests; if that does not work, nothing is lost but time.
+ * I1. Invalidating an inode writes its dirty pages back first and waits for that. This is enough;
+ *     but it sends one request a page. So, where we may (root), each file is opened by its handle
+ *     and synced first, which sends large requests; if that does not work, nothing is lost but
+ *     time.
  * I2. The thread that does this answers no requests and holds no lock.
  * I3. Errors show where the pages arrive (file.c: view.write_error), not here.
  */

@@ -1,9 +1,9 @@
 /* fuse.h - a volume mounted as a file system.
  *
- * The daemon is one process per mount: it holds the volume open, answers the kernel, and listens on a
- * control socket (control.h) for commands. It ends when the file system is unmounted, on SIGTERM,
- * SIGINT or SIGHUP, or when asked through the socket; it then writes a checkpoint, closes the volume and
- * removes its socket and runtime record.
+ * The daemon is one process per mount: it holds the volume open, answers the kernel, and listens
+ * on a control socket (control.h) for commands. It ends when the file system is unmounted, on
+ * SIGTERM, SIGINT or SIGHUP, or when asked through the socket; it then writes a checkpoint,
+ * closes the volume and removes its socket and runtime record.
  */
 #ifndef STET_FUSE_FUSE_H
 #define STET_FUSE_FUSE_H
@@ -17,12 +17,12 @@ struct stet_fuse_options {
 	const char *volume; /* image file or block device */
 	const char *dir;    /* an existing directory */
 
-	bool foreground; /* do not become a daemon; messages go to standard error, else to syslog */
+	bool foreground; /* no daemon; messages go to standard error, else to syslog */
 	bool debug;      /* in the foreground: print every request */
 	bool read_only;
 	bool recover_prefix; /* with read_only: show what lies before damage in the log */
-	bool private_mount; /* root: nobody else may use it; others: always so, unless allow_other */
-	bool allow_other;   /* asked for by a user who is not root; /etc/fuse.conf must allow it */
+	bool private_mount;  /* of root: for nobody else. Others': always, unless allow_other */
+	bool allow_other;    /* asked for by a user who is not root; /etc/fuse.conf must allow it */
 
 	uint64_t cache_bytes; /* these three as in struct stet_open_options */
 	uint32_t flush_interval_ms;
@@ -30,7 +30,8 @@ struct stet_fuse_options {
 	uint32_t
 		lock_timeout_ms; /* an open for writing waits so long for another's lock; 0: 5000 */
 
-	/* Options for the kernel ("noatime,nosuid"), collected by stet_fuse_option; cut off at the end. */
+	/* Options for the kernel ("noatime,nosuid"), collected by stet_fuse_option; cut off at
+	 * the end. */
 	char kernel[512];
 };
 
@@ -40,8 +41,8 @@ struct stet_fuse_options {
  *   ro, rw, recovery=prefix, cache=SIZE, flush_interval=SECONDS, checkpoint=SIZE,
  *   lock_timeout=SECONDS, allow_other, private, debug, foreground
  * (sizes with K, M, G, T; seconds with decimals). What the kernel understands for every file
- * system, is passed on (noatime, nosuid, nodev, noexec, dirsync, ...); what only mount(8) and fstab use
- * (defaults, auto, noauto, nofail, user, _netdev, x-...) is accepted and dropped.
+ * system, is passed on (noatime, nosuid, nodev, noexec, dirsync, ...); what only mount(8) and
+ * fstab use (defaults, auto, noauto, nofail, user, _netdev, x-...) is accepted and dropped.
  * -EINVAL: one is not understood; it is copied to ret_bad, NUL terminated and cut to cap.
  */
 int stet_fuse_option(struct stet_fuse_options *options, const char *list, char *ret_bad,
@@ -49,9 +50,9 @@ int stet_fuse_option(struct stet_fuse_options *options, const char *list, char *
 
 /**
  * Mounts and serves. Must be called by a process with one thread.
- * In the foreground it returns when the file system was unmounted and the volume is closed. Otherwise the
- * calling process returns as soon as the file system is mounted and answers (0) or could not be
- * mounted; the daemon is a child of its own session, and ends in here.
+ * In the foreground it returns when the file system was unmounted and the volume is closed.
+ * Otherwise the calling process returns as soon as the file system is mounted and answers (0) or
+ * could not be mounted; the daemon is a child of its own session, and ends in here.
  * 0 or a negative errno value; what was wrong is then written to why, NUL terminated and cut to
  * cap: one line, without the names of the program and the volume.
  */

@@ -1,18 +1,19 @@
 /* fuse_internal.h - what the files of this folder share.
  *
  * Words
- *   view     a state of the tree that the kernel can look at: the main tree (one per mount, it goes with
- *            the time), a transaction's, or an old version of the main tree that open files still need
- *   node     an inode in a view, as known to the kernel by a node id. Node ids are never used twice, so
- *            whatever the kernel has cached under one, belongs to one inode in one view
+ *   view     a state of the tree that the kernel can look at: the main tree (one per mount, it goes
+ *            with the time), a transaction's, or an old version of the main tree that open files
+ *            still need
+ *   node     an inode in a view, as known to the kernel by a node id. Node ids are never used
+ *            twice, so whatever the kernel has cached under one, belongs to one inode in one view
  *   call     a request of the kernel while a worker thread answers it
  *   opening  an OPEN that may have to wait; it then has no thread
  *
  * Locks, in the order in which they are taken
  *   libfuse's lock of a request   held by libfuse around the callbacks for INTERRUPT
  *   server.opening_lock           openings (opening.c)
- *   server.reply_lock             readers: who send an answer that the kernel may cache; the writer:
- *                                 who changes what may be cached (publish.c)
+ *   server.reply_lock             readers: who send an answer that the kernel may cache; the
+ *                                 writer: who changes what may be cached (publish.c)
  *   server.lock                   nodes and views (node.c, view.c)
  * The library may be called under opening_lock (to cancel a wait) and under none of the others.
  */
@@ -42,8 +43,8 @@
 #define STET_FUSE_WRITE_MAX (1u << 20) /* of one request: what the library writes atomically */
 #define STET_FUSE_GENERATION 1u        /* node ids are never used twice */
 
-/* How long the kernel may believe what it was told: in the main tree until it is told otherwise; in a
- * transaction, whose nodes all go stale together, a little. */
+/* How long the kernel may believe what it was told: in the main tree until it is told otherwise;
+ * in a transaction, whose nodes all go stale together, a little. */
 #define STET_FUSE_MAIN_TIMEOUT_S 60.0
 #define STET_FUSE_VIEW_TIMEOUT_S 1.0
 
@@ -126,7 +127,6 @@ struct stet_fuse_node {
 	struct stet_fuse_view
 		*view; /* referenced; changes once, when it is replaced: MAIN to OLD */
 	bool replaced;
-	bool written;        /* was opened for writing */
 	bool names_overflow; /* more than NAMES_MAX */
 	uint64_t lookups;    /* the kernel's references */
 	uint64_t holds;      /* on the inode, given back when the node goes */
@@ -228,8 +228,9 @@ struct stet_fuse_server {
 int stet_fuse_nodes_init_(struct stet_fuse_server *server);
 void stet_fuse_nodes_release_(struct stet_fuse_server *server);
 
-/* The node of an inode of the volume in a view: finds or makes it, and counts one lookup. Takes over one
- * hold on the inode (given back on failure). -ENOMEM. Borrowed: valid while the lookup counts. */
+/* The node of an inode of the volume in a view: finds or makes it, and counts one lookup. Takes
+ * over one hold on the inode (given back on failure). -ENOMEM. Borrowed: valid while the lookup
+ * counts. */
 int stet_fuse_node_look_(struct stet_fuse_server *server, struct stet_fuse_view *view, uint64_t ino,
 			 uint32_t mode, struct stet_fuse_node **ret);
 /* The same for a guard directory, which has no inode. */
@@ -241,7 +242,8 @@ void stet_fuse_node_forget_(struct stet_fuse_server *server, uint64_t id, uint64
 struct stet_fuse_node *stet_fuse_node_find_locked_(struct stet_fuse_server *server, uint64_t id);
 struct stet_fuse_node *stet_fuse_node_of_locked_(struct stet_fuse_server *server,
 						 const struct stet_fuse_view *view, uint64_t ino);
-/* Under server.lock: takes it out of its view's index and gives it to another view (OLD); or back. */
+/* Under server.lock: takes it out of its view's index and gives it to another view (OLD); or
+ * back. */
 void stet_fuse_node_replace_locked_(struct stet_fuse_server *server, struct stet_fuse_node *node,
 				    struct stet_fuse_view *old);
 void stet_fuse_node_restore_locked_(struct stet_fuse_server *server, struct stet_fuse_node *node);
@@ -274,7 +276,8 @@ enum stet_fuse_access {
 bool stet_fuse_call_begin_(struct stet_fuse_call *call, fuse_req_t req, fuse_ino_t id,
 			   enum stet_fuse_access access);
 void stet_fuse_call_end_(struct stet_fuse_call *call);
-/* A second node of the same request, for what has two. -ESTALE, -EXDEV (of another view), -EPERM. */
+/* A second node of the same request, for what has two. -ESTALE, -EXDEV (of another view),
+ * -EPERM. */
 int stet_fuse_call_second_(struct stet_fuse_call *call, fuse_ino_t id, struct stet_fuse_node **ret);
 void stet_fuse_call_release_second_(struct stet_fuse_call *call, struct stet_fuse_node *node);
 
@@ -292,8 +295,8 @@ void stet_fuse_reply_attr_(struct stet_fuse_call *call, const struct stet_stat *
  * the timeouts. */
 int stet_fuse_entry_(struct stet_fuse_call *call, const char *name, const struct stet_stat *st,
 		     struct fuse_entry_param *ret);
-/* Under reply_lock: sets the timeouts of an entry as long as the kernel may keep it, and the size that it may
- * be told. */
+/* Under reply_lock: sets the timeouts of an entry as long as the kernel may keep it, and the size
+ * that it may be told. */
 void stet_fuse_timeouts_locked_(struct stet_fuse_call *call, struct fuse_entry_param *entry,
 				uint64_t ino);
 /* Answers with an entry; takes over one hold. */
@@ -306,7 +309,8 @@ void stet_fuse_reply_absent_(struct stet_fuse_call *call);
 bool stet_fuse_is_reserved_(const struct stet_fuse_node *dir, const char *name);
 void stet_fuse_guard_lookup_(struct stet_fuse_call *call, const char *name);
 void stet_fuse_guard_getattr_(struct stet_fuse_call *call);
-/* Fills in entry number `at` of the directory's listing, "." and ".." not counted; false: no more. */
+/* Fills in entry number `at` of the directory's listing, "." and ".." not counted; false: no
+ * more. */
 bool stet_fuse_guard_entry_(struct stet_fuse_server *server, const struct stet_fuse_node *node,
 			    uint64_t at, struct stet_ll_entry *ret);
 
@@ -412,8 +416,8 @@ int stet_fuse_view_old_(struct stet_fuse_server *server, struct stet_fuse_view *
 /* The open or closing transaction with that id, with a reference; NULL: none. */
 struct stet_fuse_view *stet_fuse_view_find_(struct stet_fuse_server *server, uint64_t id);
 void stet_fuse_view_put_(struct stet_fuse_server *server, struct stet_fuse_view *view);
-/* Under server.lock; true: that was the last reference, and the caller gives it to _destroy_ without
- * the lock. */
+/* Under server.lock; true: that was the last reference, and the caller gives it to _destroy_
+ * without the lock. */
 bool stet_fuse_view_put_locked_(struct stet_fuse_view *view);
 void stet_fuse_view_destroy_(struct stet_fuse_view *view);
 

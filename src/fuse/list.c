@@ -1,19 +1,21 @@
 /* list.c - listing directories.
  *
- * A position (d_off) is an ordinal in the listing: "." is 0, ".." is 1, the entries follow in the order of
- * their names; the position handed to the kernel with entry n is n + 1.
+ * A position (d_off) is an ordinal in the listing: "." is 0, ".." is 1, the entries follow in the
+ * order of their names; the position handed to the kernel with entry n is n + 1.
  *
  * I1. A handle of the main tree lists the directory as it was when it was last read from the start
  *     (opendir, rewinddir): a directory of one batch is read in one atomic call; for a longer one a
  *     read-only snapshot is begun and kept until the handle is closed or rewound.
- * I2. In a transaction there is no older state to keep; reading goes on after the last name, so what stays
- *     in the directory is listed exactly once, whatever else is made or removed meanwhile.
- * I3. Every MARK-th name is kept, so that seekdir to any earlier position reads at most that many names.
- * I4. Attributes (READDIRPLUS) are never those of the listing but read when they are sent, together with a
- *     lookup: the kernel takes them for the truth. Of a name that does not lead to the same inode any more
- *     only the entry is sent.
- * I5. A snapshot may be ended by the library when space runs short; the listing then goes on with a new one,
- *     after the last name.
+ * I2. In a transaction there is no older state to keep; reading goes on after the last name, so
+ *     what stays in the directory is listed exactly once, whatever else is made or removed
+ *     meanwhile.
+ * I3. Every MARK-th name is kept, so that seekdir to any earlier position reads at most that many
+ *     names.
+ * I4. Attributes (READDIRPLUS) are never those of the listing but read when they are sent,
+ *     together with a lookup: the kernel takes them for the truth. Of a name that does not lead
+ *     to the same inode any more only the entry is sent.
+ * I5. A snapshot may be ended by the library when space runs short; the listing then goes on with
+ *     a new one, after the last name.
  */
 #include "fuse/fuse_internal.h"
 

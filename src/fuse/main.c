@@ -1,18 +1,20 @@
 /* main.c - the life of the daemon.
  *
- *	fork -> open the volume -> mount -> listen -> serve ... -> stop listening -> let go of the kernel
- *	     -> end what it had -> close the volume -> remove socket and record -> exit
+ *	fork -> open the volume -> mount -> listen -> serve ...
+ *	     -> stop listening -> let go of the kernel -> end what it had -> close the volume
+ *	     -> remove socket and record -> exit
  *
- * I1. The volume is opened after the fork (threads do not survive one), and the parent returns only when the
- *     kernel has said hello to the mounted file system, or with what went wrong.
- * I2. Signals that end the daemon are blocked in all threads but one, which waits for them: it takes the mount
- *     out of the tree as umount(8) would; if it is in use, it has the kernel write back what is mapped, and
- *     cuts the connection. Transactions that are open then are aborted.
- * I3. What the library was given back before it is closed: transactions, locks, requests that wait. So
- *     stet_close never finds handles (it would refuse).
+ * I1. The volume is opened after the fork (threads do not survive one), and the parent returns
+ *     only when the kernel has said hello to the mounted file system, or with what went wrong.
+ * I2. Signals that end the daemon are blocked in all threads but one, which waits for them: it
+ *     takes the mount out of the tree as umount(8) would; if it is in use, it has the kernel
+ *     write back what is mapped, and cuts the connection. Transactions that are open then are
+ *     aborted.
+ * I3. What the library was given back before it is closed: transactions, locks, requests that
+ *     wait. So stet_close never finds handles (it would refuse).
  * I4. Record and socket go last: whoever sees no record, may open the volume.
- * A crash of the daemon leaves the mount as a dead end (ENOTCONN), a record that does not count (its lock is
- * gone) and a volume that the next open rolls forward.
+ * A crash of the daemon leaves the mount as a dead end (ENOTCONN), a record that does not count
+ * (its lock is gone) and a volume that the next open rolls forward.
  */
 #include "fuse/control.h"
 #include "fuse/fuse_internal.h"

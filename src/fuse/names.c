@@ -2,11 +2,11 @@
  *
  * I1. Nothing here waits for a lock of a transaction (NOWAIT: EBUSY at once): the kernel holds the
  *     directory meanwhile, and for a rename between directories the whole mount.
- * I2. Every inode that an answer names is held in the same step that found or made it (HOLD); the hold goes
- *     to its node.
+ * I2. Every inode that an answer names is held in the same step that found or made it (HOLD); the
+ *     hold goes to its node.
  * I3. ".stet" in a root is reserved; it exists in the main tree only.
- * I4. The group of what is made in a directory with the setgid bit is the directory's, as the kernel
- *     leaves that to us; the umask has been applied by the kernel.
+ * I4. The group of what is made in a directory with the setgid bit is the directory's, as the
+ *     kernel leaves that to us; the umask has been applied by the kernel.
  */
 #include "fuse/fuse_internal.h"
 

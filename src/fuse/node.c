@@ -1,13 +1,15 @@
 /* node.c - what the kernel knows: nodes, and the calls that work on them.
  *
  * I1. A node id is never used again, so an answer that comes late cannot meet another file.
- * I2. A node lives while the kernel has it looked up, has it open or is opening it, or a call works on it;
- *     while it lives it holds its inode, so the file outlives its last name, and its view.
- * I3. An inode has at most one node in a view that can be looked up. When a commit changes a file that is
- *     open in the main tree, its node is replaced: it leaves the index, and sees an OLD view from then
- *     on; the next lookup makes a new node. Directories are never replaced.
- * I4. A call counts in its node and in its view, and answers before it ends. So who has closed a view (or
- *     replaced a node) and seen its calls end, knows that nobody uses its transaction any more.
+ * I2. A node lives while the kernel has it looked up, has it open or is opening it, or a call
+ *     works on it; while it lives it holds its inode, so the file outlives its last name, and its
+ *     view.
+ * I3. An inode has at most one node in a view that can be looked up. When a commit changes a file
+ *     that is open in the main tree, its node is replaced: it leaves the index, and sees an OLD
+ *     view from then on; the next lookup makes a new node. Directories are never replaced.
+ * I4. A call counts in its node and in its view, and answers before it ends. So who has closed a
+ *     view (or replaced a node) and seen its calls end, knows that nobody uses its transaction
+ *     any more.
  * I5. Holds are counted as they come with lookups and are given back all at once, without the lock.
  *
  * Lock: server.lock, for all of it, held for a few instructions each time.

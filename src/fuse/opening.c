@@ -1,23 +1,27 @@
-/* opening.c - opening files: the only requests that wait for others, and they wait without a thread.
+/* opening.c - opening files: the only requests that wait for others, and they wait without a
+ * thread.
  *
  * An opening goes through
  *	HELD    a commit that touches the file is being published; goes on when that has ended
  *	LOCKING it is opened for writing and waits for the data lock (stet_ll_open_lock)
  *	done    answered, and freed
- * and may go from LOCKING to HELD, keeping its lock, when the commit that it waited for is the one that is being
- * published.
+ * and may go from LOCKING to HELD, keeping its lock, when the commit that it waited for is the
+ * one that is being published.
  *
- * I1. An opening is completed, and counted as a handle of its node, under reply_lock while no commit touches
- *     the file. So a commit sees, once it has marked the file, every handle that there is, and no more come.
- * I2. The kernel came by a name that led to the node it has; if that was replaced meanwhile (node.c, I3), the
- *     answer is ESTALE and the kernel walks the path again, once. A handle that was there before is not
- *     concerned.
- * I3. Exactly one party ends an opening: who takes it from HELD, or gets the lock's answer. `parked` and
- *     `wait` say under opening_lock which party that will be.
- * I4. INTERRUPT: a parked opening ends with EINTR at once, a wait for a lock is cancelled and ends so. libfuse
- *     calls `interrupted` with the request's own lock held: whoever answers a request must have taken
- *     the callback away before (which waits for it), and never with opening_lock held.
- * I5. Openings count in node.openings, not as calls: closing a view does not wait for them but cancels them.
+ * I1. An opening is completed, and counted as a handle of its node, under reply_lock while no
+ *     commit touches the file. So a commit sees, once it has marked the file, every handle that
+ *     there is, and no more come.
+ * I2. The kernel came by a name that led to the node it has; if that was replaced meanwhile
+ *     (node.c, I3), the answer is ESTALE and the kernel walks the path again, once. A handle that
+ *     was there before is not concerned.
+ * I3. Exactly one party ends an opening: who takes it from HELD, or gets the lock's answer.
+ *     `parked` and `wait` say under opening_lock which party that will be.
+ * I4. INTERRUPT: a parked opening ends with EINTR at once, a wait for a lock is cancelled and
+ *     ends so. libfuse calls `interrupted` with the request's own lock held: whoever answers a
+ *     request must have taken the callback away before (which waits for it), and never with
+ *     opening_lock held.
+ * I5. Openings count in node.openings, not as calls: closing a view does not wait for them but
+ *     cancels them.
  * I6. server.pending counts everything that has no thread; the session outlives it.
  */
 #include "fuse/fuse_internal.h"
@@ -465,7 +469,8 @@ static int lock_created(struct stet_fuse_call *call, struct stet_fuse_handle *ha
 				 &handle->lock, NULL);
 }
 
-/* Answers; 0, or a negative errno value if it could not be opened, -EINTR if it was opened in vain. */
+/* Answers; 0, or a negative errno value if it could not be opened, -EINTR if it was opened in
+ * vain. */
 static int reply_created(struct stet_fuse_call *call, struct fuse_entry_param *entry, uint64_t ino,
 			 struct stet_fuse_handle *handle, struct fuse_file_info *fi)
 {

@@ -1,7 +1,7 @@
 /* options.c - mount options, as they come from -o, fstab and mount(8).
  *
- * I1. Every word is understood, passed on to the kernel, or knowingly dropped; anything else is an error that
- *     names it. So a typing error never mounts something else than was meant.
+ * I1. Every word is understood, passed on to the kernel, or knowingly dropped; anything else is
+ *     an error that names it. So a typing error never mounts something else than was meant.
  */
 #include "fuse/fuse.h"
 

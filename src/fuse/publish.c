@@ -1,7 +1,7 @@
 /* publish.c - making a commit visible in the main tree, which the kernel has cached.
  *
  * What the library calls around the publication of a transaction:
- *   BEFORE  1. mark: the inodes it touches may not be cached any more, and opens of them are held up
+ *   BEFORE  1. mark: the inodes it touches may not be cached, and opens of them are held up
  *           2. replace: open files whose existing bytes change go to an OLD view, with their node
  *           3. invalidate what the kernel has of the touched inodes and names
  *   ... the changes are published, at one instant ...
@@ -11,19 +11,20 @@
  *
  * I1. From step 3 on the kernel has nothing of the old state: every look asks us, and sees the old
  *     before and the new after that instant. So nobody sees new and then old.
- * I2. An answer that may be cached was sent before step 1, and is dropped by step 3, or was computed
- *     after step 5 (reply.c, I1).
+ * I2. An answer that may be cached was sent before step 1, and is dropped by step 3, or was
+ *     computed after step 5 (reply.c, I1).
  * I3. Step 2 waits until no call works on a replaced node: none can read the new bytes for an old
  *     handle. Calls never wait for a commit, so this ends.
  * I4. Notifications block while the kernel holds a page or a directory for which a request is in
- *     progress; so they are sent by this thread of the library, which holds no lock, while the workers
- *     answer.
- * I5. A name is invalidated only if its object changed or went (it would detach what is mounted on it or
- *     below); a directory in which names came and went is invalidated as an inode too, for its listing
- *     and for names that the kernel knows to be absent.
- * I6. Of a file that only grows the kernel must not learn the new size while it has a page that ends, filled
- *     up with zeros, where the old data ends; a reader might be given those zeros. So until step 4 is over it
- *     is told the old size (as far as it has not written more itself); the new data is seen after that.
+ *     progress; so they are sent by this thread of the library, which holds no lock, while the
+ *     workers answer.
+ * I5. A name is invalidated only if its object changed or went (it would detach what is mounted
+ *     on it or below); a directory in which names came and went is invalidated as an inode too,
+ *     for its listing and for names that the kernel knows to be absent.
+ * I6. Of a file that only grows the kernel must not learn the new size while it has a page that
+ *     ends, filled up with zeros, where the old data ends; a reader might be given those zeros.
+ *     So until step 4 is over it is told the old size (as far as it has not written more itself);
+ *     the new data is seen after that.
  * I7. If there is no memory for this, everything is treated as touched: slower, never wrong.
  */
 #include "fuse/fuse_internal.h"

@@ -1,14 +1,16 @@
-/* reply.c - answers to the kernel: attributes, entries, errors; and how long the kernel may keep them.
+/* reply.c - answers to the kernel: attributes, entries, errors; and how long the kernel may keep
+ * them.
  *
- * I1. What an answer says may be kept only if no commit has started or ended to be published since the call
- *     began (same epoch), or none that touches the inodes in question is in progress. Whether it may, is
- *     decided and the answer sent under reply_lock: so every answer that may be kept was sent before the
- *     commit's first invalidation, which drops it, or tells the state after the commit.
+ * I1. What an answer says may be kept only if no commit has started or ended to be published
+ *     since the call began (same epoch), or none that touches the inodes in question is in
+ *     progress. Whether it may, is decided and the answer sent under reply_lock: so every answer
+ *     that may be kept was sent before the commit's first invalidation, which drops it, or tells
+ *     the state after the commit.
  * I2. In a transaction nothing changes but through the kernel itself; its nodes go stale together.
- * I3. An answer that does not arrive (the request was interrupted) is taken back: the lookup it gave does not
- *     count.
- * I4. st_ino is the inode's number; in a detached transaction it carries the view's tag, so that cp and
- *     diff do not take the two for one file.
+ * I3. An answer that does not arrive (the request was interrupted) is taken back: the lookup it
+ *     gave does not count.
+ * I4. st_ino is the inode's number; in a detached transaction it carries the view's tag, so that
+ *     cp and diff do not take the two for one file.
  */
 #include "fuse/fuse_internal.h"
 

@@ -3,16 +3,17 @@
  *	/run/stetfs/                   of daemons of root
  *	$XDG_RUNTIME_DIR/stetfs/, or /run/user/UID/stetfs/, or /tmp/stetfs-UID/   of users
  *	    MAJOR-MINOR.sock           by the device number of the mount
- *	    MAJOR-MINOR.mount          the record: lines "key value", bytes outside of ! to ~ as \ooo
+ *	    MAJOR-MINOR.mount          the record: lines "key value", odd bytes as \ooo
  *
- * I1. A record counts only while its daemon holds a lock on it; so one left behind by a crash is not
- *     mistaken, and is taken over by the next mount with that number.
- * I2. A directory is believed only if it belongs to root or to us, or (when we are root) to anyone: a
- *     user's records concern his own mounts only. Below /run only root makes directories (and in a user
- *     namespace root's files do not look like his).
- * I3. The order of what the daemon does: lock, write, bind the socket, ... remove the socket, remove the
- *     record, unlock. So with the lock on what the path names, nobody else removes what is ours.
- *     A reader may find a record half written; it lacks its last line, "end", and does not count.
+ * I1. A record counts only while its daemon holds a lock on it; so one left behind by a crash is
+ *     not mistaken, and is taken over by the next mount with that number.
+ * I2. A directory is believed only if it belongs to root or to us, or (when we are root) to
+ *     anyone: a user's records concern his own mounts only. Below /run only root makes
+ *     directories (and in a user namespace root's files do not look like his).
+ * I3. The order of what the daemon does: lock, write, bind the socket, ... remove the socket,
+ *     remove the record, unlock. So with the lock on what the path names, nobody else removes
+ *     what is ours. A reader may find a record half written; it lacks its last line, "end", and
+ *     does not count.
  */
 #include "fuse/control_internal.h"
 
@@ -148,8 +149,8 @@ static int try_lock(const char *path, int fd)
 	return 0;
 }
 
-/* The number is ours alone, so whoever has the lock is a daemon that is ending, or a reader that looks
- * whether it is held: both are soon gone. */
+/* The number is ours alone, so whoever has the lock is a daemon that is ending, or a reader that
+ * looks whether it is held: both are soon gone. */
 static int open_locked(const char *path, int *ret_fd)
 {
 	for (unsigned tries = 0; tries < LOCK_TRIES; tries++) {

@@ -1,17 +1,18 @@
 /* session.c - the session with the kernel: mounting, serving, stopping.
  *
- * I1. The kernel checks permissions (default_permissions, always). A mount made by root is for all users
- *     (allow_other) unless it is private.
- * I2. No writeback cache: the kernel would own sizes, and readers would see cut-off data after a commit.
- *     Its page cache is kept from open to open (keep_cache), and dropped by publish.c.
- * I3. Stripping setuid bits and capabilities on write is left to the kernel, and so is O_TRUNC, which it sends
- *     as a change of size after the open, when the file is locked.
- * I4. libfuse 3.14 forgets to pass on PARALLEL_DIROPS, without which one directory has one lookup at a time.
- *     So we read and write the device ourselves (custom I/O, without splice) and put the bit into the very
- *     first answer, that to INIT, if the kernel had offered it in the very first request.
- * I5. serve() is called by the process's first thread, which libfuse has wait in sem_wait: stopping from another
- *     thread sets libfuse's flag, then interrupts that wait with a signal; more than once, because it may
- *     come just before the wait.
+ * I1. The kernel checks permissions (default_permissions, always). A mount made by root is for
+ *     all users (allow_other) unless it is private.
+ * I2. No writeback cache: the kernel would own sizes, and readers would see cut-off data after a
+ *     commit. Its page cache is kept from open to open (keep_cache), and dropped by publish.c.
+ * I3. Stripping setuid bits and capabilities on write is left to the kernel, and so is O_TRUNC,
+ *     which it sends as a change of size after the open, when the file is locked.
+ * I4. libfuse 3.14 forgets to pass on PARALLEL_DIROPS, without which one directory has one lookup
+ *     at a time. So we read and write the device ourselves (custom I/O, without splice) and put
+ *     the bit into the very first answer, that to INIT, if the kernel had offered it in the very
+ *     first request.
+ * I5. serve() is called by the process's first thread, which libfuse has wait in sem_wait:
+ *     stopping from another thread sets libfuse's flag, then interrupts that wait with a signal;
+ *     more than once, because it may come just before the wait.
  */
 #include "fuse/fuse_internal.h"
 

@@ -1,4 +1,5 @@
-/* table.h - lists and hash tables whose links lie in the objects themselves (this layer sees no other).
+/* table.h - lists and hash tables whose links lie in the objects themselves (this layer sees no
+ * other).
  *
  * A table never owns what is in it. Not locked: the caller's business.
  */

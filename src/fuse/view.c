@@ -3,13 +3,14 @@
  *	OPEN ---commit---> CLOSING ---flushed---> CLOSED ---> ENDED ---forgotten---> gone
  *	     ---abort-----------------------------^
  *
- * I1. Whoever moves a view out of OPEN ends it; everybody else gets -ENOENT. So a transaction is ended once.
- * I2. In CLOSING only pages that the kernel writes back enter (and the flusher's own opens): what a mapping
- *     has accepted is part of the commit. In CLOSED nothing enters.
- * I3. The transaction is ended only when no call is left in the view (node.c, I4); openings are cancelled
- *     first, they hold no call.
- * I4. A page that could not be written back fails the commit: the kernel tells the program only at the next
- *     fsync or close.
+ * I1. Whoever moves a view out of OPEN ends it; everybody else gets -ENOENT. So a transaction is
+ *     ended once.
+ * I2. In CLOSING only pages that the kernel writes back enter (and the flusher's own opens): what
+ *     a mapping has accepted is part of the commit. In CLOSED nothing enters.
+ * I3. The transaction is ended only when no call is left in the view (node.c, I4); openings are
+ *     cancelled first, they hold no call.
+ * I4. A page that could not be written back fails the commit: the kernel tells the program only
+ *     at the next fsync or close.
  * I5. OLD views are never closed: they go with the last node that sees them.
  * A crash of the daemon ends all transactions; nothing of them was visible.
  */

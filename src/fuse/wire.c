@@ -2,8 +2,8 @@
  *
  * The socket keeps packets apart (SOCK_SEQPACKET), so a message is whole or not there.
  * I1. Nothing received is believed before its lengths were checked against what came.
- * I2. Both ends are of one machine, but perhaps not of one version: a version that differs is refused
- *     before anything else is looked at.
+ * I2. Both ends are of one machine, but perhaps not of one version: a version that differs is
+ *     refused before anything else is looked at.
  */
 #include "fuse/control_internal.h"
 

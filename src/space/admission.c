@@ -74,6 +74,7 @@ void stet_space_usage(const struct stet_space *space, struct stet_space_usage *r
 		.reserve_blocks = reserve_blocks(capacity),
 		.live_blocks = space->live_blocks,
 		.held_blocks = space->held_blocks,
+		.dying_blocks = space->dying_blocks,
 		.pinned_blocks = space->pinned_blocks,
 		.reserved_blocks = space->reserved_blocks,
 		.slots_free = space->state_n[STET_SEG_FREE],

@@ -113,6 +113,7 @@ void stet_space_check(const struct stet_space *space)
 	}
 	STET_ASSERT_CMP(sums.live, ==, space->live_blocks);
 	STET_ASSERT_CMP(sums.held, ==, space->held_blocks);
+	STET_ASSERT_CMP(sums.dying, ==, space->dying_blocks);
 	STET_ASSERT_CMP(sums.mapped, ==, stet_hash_count(space->ids));
 	for (int i = 0; i <= STET_SEG_BAD; i++)
 		STET_ASSERT_CMP(sums.state_n[i], ==, space->state_n[i]);

@@ -105,6 +105,7 @@ void stet_space_run_add_(struct stet_space *space, struct stet_slot *slot,
 
 	stet_space_set_(space, slot->dying, stet_addr_block(run->addr), run->blocks);
 	slot->dying_blocks += run->blocks;
+	space->dying_blocks += run->blocks;
 	if (slot->last_death < run->cut)
 		slot->last_death = run->cut;
 	if (space->has_last_run && continues(last, run)) {
@@ -130,6 +131,7 @@ static void release_run(struct stet_space *space, const struct stet_space_run *r
 	STET_ASSERT_CMP(stet_space_count_(space, slot->dying, first, run->blocks), ==, run->blocks);
 	stet_space_clear_(space, slot->dying, first, run->blocks);
 	slot->dying_blocks -= run->blocks;
+	space->dying_blocks -= run->blocks;
 	if (slot->dying_blocks == 0) {
 		stet_free(slot->dying);
 		slot->dying = NULL;

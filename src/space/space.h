@@ -118,6 +118,7 @@ struct stet_space_usage {
 	uint64_t reserve_blocks;  /* kept for deleting and cleaning: 10 % + 4 MiB at most */
 	uint64_t live_blocks;
 	uint64_t held_blocks;
+	uint64_t dying_blocks;    /* of held: freed or dropped, wait for their release */
 	uint64_t pinned_blocks;   /* of held: kept by views at the last release */
 	uint64_t reserved_blocks; /* admission */
 	uint32_t slots_free, slots_open, slots_full, slots_bad, slots_total;

@@ -63,7 +63,7 @@ struct stet_space {
 	uint32_t state_n[STET_SEG_BAD + 1]; /* slots by state */
 	uint64_t next_seg_id;
 	bool recovering; /* from the first page loaded to stet_space_recovered */
-	uint64_t live_blocks, held_blocks, pinned_blocks, reserved_blocks;
+	uint64_t live_blocks, held_blocks, dying_blocks, pinned_blocks, reserved_blocks;
 	STET_VEC(struct stet_space_run) runs; /* see release.c */
 	size_t run_heap_n;
 	struct stet_space_run last_run;

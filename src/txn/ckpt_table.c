@@ -122,8 +122,7 @@ static void fill_record(struct stet_engine *engine)
 	rec->next_ino = engine->next_ino;
 	rec->next_seg_id = stet_space_next_seg_id(engine->space);
 	rec->inode_count = count_on(engine->inode_count, ck->inode_change, engine->next_ino);
-	rec->data_blocks =
-		count_on(engine->data_blocks, ck->data_change, STET_DEVICE_BLOCKS_MAX);
+	rec->data_blocks = count_on(engine->data_blocks, ck->data_change, STET_DEVICE_BLOCKS_MAX);
 	rec->node_blocks = 0;
 	rec->prev_record = engine->record_place;
 	rec->prev_bytes = engine->record_bytes;

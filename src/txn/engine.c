@@ -397,20 +397,16 @@ void stet_space_kick_(struct stet_engine *engine)
 
 void stet_engine_pressure(const struct stet_engine *engine, struct stet_engine_pressure *ret)
 {
-	struct stet_space_usage u;
-	uint64_t want;
+	uint32_t spare = 2;
+	uint64_t missing;
 
-	stet_space_usage(engine->space, &u);
 	ret->waiters = !stet_ticket_queue_empty(&engine->space_waiters);
-	/* See short_of_slots in txn.c. */
-	want = u.reserve_slots + 2 + u.reserved_blocks / engine->sb.seg_blocks;
 	if (ret->waiters)
-		want += 1 + OPERATION_BYTES_MAX / STET_BLOCK_SIZE / engine->sb.seg_blocks;
-	if (stet_release_due_(engine) || engine->ckpt)
-		want = 0; /* a checkpoint may do: ask again after it */
-	ret->want_segments = u.slots_free < want && !engine->failed && !engine->config.read_only
-				     ? (uint32_t)(want - u.slots_free)
-				     : 0;
+		spare += OPERATION_BYTES_MAX / STET_BLOCK_SIZE / engine->sb.seg_blocks;
+	stet_short_of_slots_(engine, spare, &missing);
+	if (stet_release_due_(engine) || engine->ckpt || engine->failed || engine->config.read_only)
+		missing = 0; /* a checkpoint may do: ask again after it */
+	ret->want_segments = (uint32_t)missing;
 }
 
 void stet_engine_cleaned(struct stet_engine *engine, bool progress)

@@ -338,6 +338,17 @@ static int build(struct stet_job *job)
 	return rc;
 }
 
+/* Trying again would not help where the log itself has no place. Every accepted operation reserved its
+ * room; what is short is the log's own. */
+static int cannot_go_on(struct stet_engine *engine, int rc)
+{
+	if (rc != -ENOSPC && rc != -EROFS)
+		return rc;
+	stet_engine_fail_(engine, rc == -ENOSPC ? "the log found no free segment"
+						: "neither place for the log's next write is good");
+	return -EIO;
+}
+
 int stet_flush_start_(struct stet_engine *engine, bool checkpoint, struct stet_job **ret)
 {
 	struct stet_job *job;
@@ -363,7 +374,7 @@ int stet_flush_start_(struct stet_engine *engine, bool checkpoint, struct stet_j
 			stet_log_abandon(job->group);
 		take_back(job);
 		stet_job_destroy_(job);
-		return rc;
+		return cannot_go_on(engine, rc);
 	}
 	engine->dirty_bytes = 0;
 	engine->dirty_since_ns = 0;
@@ -378,14 +389,7 @@ int stet_engine_flush_start(struct stet_engine *engine, struct stet_job **ret)
 {
 	int rc = stet_flush_start_(engine, false, ret);
 
-	if (rc == -EAGAIN)
-		return 0;
-	if (rc == -ENOSPC) {
-		/* Every accepted operation reserved its room; what is short is the log's own. */
-		stet_engine_fail_(engine, "the log found no free segment");
-		rc = -EIO;
-	}
-	return rc;
+	return rc == -EAGAIN ? 0 : rc;
 }
 
 bool stet_engine_flushing(const struct stet_engine *engine)

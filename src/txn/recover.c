@@ -383,12 +383,12 @@ static int check_counters(struct stet_engine *engine)
 	    at.generation < STET_COUNTER_END && engine->ckpt_sequence < STET_COUNTER_END &&
 	    engine->next_ino < STET_COUNTER_END)
 		return 0;
-	return STET_FAIL(-EUCLEAN,
-			 "serial %llu, generation %llu, checkpoint %llu, inode %llu: can only be read",
-			 (unsigned long long)stet_log_last_serial(engine->log),
-			 (unsigned long long)at.generation,
-			 (unsigned long long)engine->ckpt_sequence,
-			 (unsigned long long)engine->next_ino);
+	return STET_FAIL(
+		-EUCLEAN,
+		"serial %llu, generation %llu, checkpoint %llu, inode %llu: can only be read",
+		(unsigned long long)stet_log_last_serial(engine->log),
+		(unsigned long long)at.generation, (unsigned long long)engine->ckpt_sequence,
+		(unsigned long long)engine->next_ino);
 }
 
 int stet_recover_(struct stet_engine *engine)

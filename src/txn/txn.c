@@ -250,14 +250,19 @@ static bool short_of_memory(const struct stet_engine *engine)
 	       engine->dirty_bytes > 2 * engine->dirty_limit_bytes;
 }
 
-/* Free segments must be left when everything that was accepted has been written. */
-static bool short_of_slots(const struct stet_engine *engine)
+bool stet_short_of_slots_(const struct stet_engine *engine, uint32_t spare, uint64_t *ret_missing)
 {
 	struct stet_space_usage u;
+	uint64_t placed, open, want;
 
 	stet_space_usage(engine->space, &u);
-	return (uint64_t)u.slots_free * engine->sb.seg_blocks <=
-	       (uint64_t)u.reserve_slots * engine->sb.seg_blocks + u.reserved_blocks;
+	/* What was promised and has its place already (in no root yet) needs no segment any more. */
+	placed = u.held_blocks - u.dying_blocks;
+	open = u.reserved_blocks > placed ? u.reserved_blocks - placed : 0;
+	want = u.reserve_slots + spare + open / engine->sb.seg_blocks + 1;
+	if (ret_missing)
+		*ret_missing = u.slots_free < want ? want - u.slots_free : 0;
+	return u.slots_free < want;
 }
 
 int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_bytes,
@@ -273,11 +278,12 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 	if (engine->failed)
 		return STET_FAIL(-EROFS, "the volume failed: a flush did not reach the device");
 	bool tight = short_of_memory(engine) ||
-		     (!privileged && short_of_slots(engine) && !engine->clean_hopeless);
+		     (!privileged && stet_short_of_slots_(engine, 0, NULL) &&
+		      !engine->clean_hopeless);
 	rc = tight ? -ENOSPC
 		   : stet_space_reserve(engine->space, blocks,
 					privileged ? STET_SPACE_PRIVILEGED : STET_SPACE_NORMAL);
-	if (!rc && !privileged && short_of_slots(engine)) {
+	if (!rc && !privileged && stet_short_of_slots_(engine, 0, NULL)) {
 		stet_space_unreserve(engine->space, blocks);
 		rc = -ENOSPC;
 	}

@@ -379,6 +379,11 @@ bool stet_ckpt_due_(const struct stet_engine *engine);
 /* Loads the newest checkpoint that can be read and rolls forward. */
 STET_CHECKED int stet_recover_(struct stet_engine *engine);
 
+/* txn.c */
+/* Whether, beside the reserve and `spare`, no free segments would be left when everything that was accepted
+ * has been written; *ret_missing (may be NULL): how many are missing. */
+bool stet_short_of_slots_(const struct stet_engine *engine, uint32_t spare, uint64_t *ret_missing);
+
 /* engine.c */
 void stet_space_kick_(struct stet_engine *engine);
 void stet_waiters_fire_(struct stet_engine *engine, bool ckpt, uint64_t up_to, int result);

@@ -8,6 +8,8 @@ import time
 import harness
 from harness import IS_ROOT, VOLUME, CliTest
 
+# It is tail that says "ready": a shell on its way to the next command may catch the signal itself.
+READY_AND_WAIT = "echo y > f; echo ready > r; exec tail -f r"
 CAN_MOUNT = IS_ROOT and os.path.exists("/dev/fuse")
 
 
@@ -242,7 +244,7 @@ class Run(MountTest):
 
     def test_signals_abort(self):
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            process = self.start_in("echo x > f; echo ready; exec sleep 60")
+            process = self.start_in(READY_AND_WAIT)
             self.assertEqual(process.stdout.readline(), b"ready\n")
             process.send_signal(number)
             process.communicate(timeout=10)
@@ -282,7 +284,7 @@ class Run(MountTest):
         self.assertEqual(code, 0, seen)
         self.assertIn(b"got typed", seen)
         self.assertEqual(self.read("f"), "x\n")
-        code, seen = self.on_terminal("echo y > f; echo ready; sleep 60", b"\x03")
+        code, seen = self.on_terminal(READY_AND_WAIT, b"\x03")
         self.assertEqual(code, 128 + signal.SIGINT, seen)
         self.assertEqual(self.read("f"), "x\n")
 

@@ -106,6 +106,22 @@ static void put(struct unit *u, uint32_t i, size_t bytes)
 	stet_txn_end(txn);
 }
 
+static void put_data(struct unit *u, uint32_t i)
+{
+	struct stet_databuf *buf;
+	struct stet_key key;
+	struct stet_txn *txn;
+	uint64_t wait;
+
+	stet_key_extent(&key, 3, (uint64_t)i * 4);
+	assert_int_equal(stet_databuf_create(stet_engine_cache(u->engine), 4, &buf), 0);
+	assert_int_equal(stet_txn_begin(u->engine, STET_LEVEL_PLAIN, false, &txn), 0);
+	assert_int_equal(stet_txn_put_buf(txn, &key, buf, 0, 4, 0), 0);
+	assert_int_equal(stet_txn_order(txn, NULL, &wait), 0);
+	stet_txn_end(txn);
+	stet_databuf_put(buf);
+}
+
 /* --- records --- */
 
 /* A batch of one record, as if the engine had written it. cut 0: the next serial. */
@@ -282,7 +298,7 @@ static void test_live_ahead(void **state)
 	assert_int_equal(stet_engine_settle(u.engine), 0);
 	assert_int_equal(reopen(&u, false), 0);
 	for (uint32_t i = 0; i < 40; i++) {
-		put(&u, i, 3000);
+		put_data(&u, i);
 		assert_int_equal(stet_engine_settle(u.engine), 0);
 	}
 	end(&u);
@@ -299,9 +315,8 @@ static void rewrite_slot(struct unit *u, int i, uint64_t sequence_more)
 	assert_int_equal(rc[i], 0);
 	slot[i].sequence += sequence_more;
 	stet_ckpt_slot_encode(&slot[i], u->sb.volume_id, &disk);
-	assert_int_equal(stet_device_write(u->device, block[i] * STET_BLOCK_SIZE, &disk,
-					   sizeof(disk)),
-			 0);
+	assert_int_equal(
+		stet_device_write(u->device, block[i] * STET_BLOCK_SIZE, &disk, sizeof(disk)), 0);
 }
 
 /* A slot that gives itself out for newer than its record. */
@@ -339,7 +354,8 @@ struct leaf {
 	struct stet_node_ptr ptr; /* of the last leaf */
 };
 
-static int last_leaf(void *arg, const struct stet_node_ptr *ptr, uint32_t level, const uint8_t *node)
+static int last_leaf(void *arg, const struct stet_node_ptr *ptr, uint32_t level,
+		     const uint8_t *node)
 {
 	struct leaf *leaf = arg;
 
@@ -401,16 +417,11 @@ static void test_hopeless_checkpoint(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_patches),
-		cmocka_unit_test(test_items),
-		cmocka_unit_test(test_run_serials),
-		cmocka_unit_test(test_cut_goes_back),
-		cmocka_unit_test(test_counters),
-		cmocka_unit_test(test_wrong_slot),
-		cmocka_unit_test(test_live_ahead),
-		cmocka_unit_test(test_slot_of_another_sequence),
-		cmocka_unit_test(test_ro_compat),
-		cmocka_unit_test(test_hopeless_checkpoint),
+		cmocka_unit_test(test_patches),     cmocka_unit_test(test_items),
+		cmocka_unit_test(test_run_serials), cmocka_unit_test(test_cut_goes_back),
+		cmocka_unit_test(test_counters),    cmocka_unit_test(test_wrong_slot),
+		cmocka_unit_test(test_live_ahead),  cmocka_unit_test(test_slot_of_another_sequence),
+		cmocka_unit_test(test_ro_compat),   cmocka_unit_test(test_hopeless_checkpoint),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
