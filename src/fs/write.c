@@ -13,7 +13,8 @@
  *     pieces ends up in the same extents as one that is written at once.
  * W2. Bytes of a buffer behind what was written are zero. Room to spare is cleared when it is
  *     taken, for an extent may have been cut shorter.
- * W3. Bytes are copied into PLACE buffers last, when everything else has succeeded.
+ * W3. Bytes are copied into PLACE buffers last, when everything else has succeeded; at PLAIN also what
+ *     ordering will need, for such a buffer may be the committed state's.
  */
 #include <string.h>
 
@@ -406,6 +407,8 @@ static int apply(struct write *w)
 		w->d->ctx->fs->hint_ino = w->d->ino;
 		w->d->ctx->fs->hint_first = w->part[w->n - 1].first;
 	}
+	if (!rc && stet_txn_level(w->d->ctx->txn) == STET_LEVEL_PLAIN)
+		rc = stet_txn_prepare(w->d->ctx->txn);
 	for (size_t i = 0; i < w->n && !rc; i++) {
 		if (w->part[i].kind == PART_PLACE)
 			copy_in_place(w, &w->part[i]); /* W3 */

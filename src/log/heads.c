@@ -242,10 +242,8 @@ void stet_log_heads_abandon_(struct stet_log_group *group)
 	uint64_t failed_seg = 0;
 	struct stet_log_pin *pin;
 
-	if (group->failed) {
+	if (group->failed)
 		failed_seg = stet_addr_seg(group->failed->header.self.addr);
-		stet_space_retire(log->space, failed_seg);
-	}
 	for (enum stet_seg_kind head = 0; head < STET_SEGK_COUNT; head++) {
 		if (!group->uses[head])
 			continue;

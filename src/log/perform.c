@@ -141,6 +141,9 @@ void stet_log_abandon(struct stet_log_group *group)
 	struct stet_log *log = group->log;
 
 	STET_ASSERT_CMP(group->state, !=, STET_LOG_WRITTEN);
+	/* First: a segment that the head has left already may be gone once its blocks are. */
+	if (group->failed)
+		stet_space_retire(log->space, stet_addr_seg(group->failed->header.self.addr));
 	for (size_t i = 0; i < group->side.n; i++)
 		drop_places(log, group->side.v[i], group->chain_tried > 0); /* heads.c, H5 */
 	for (size_t i = 0; i < group->chain.n; i++)

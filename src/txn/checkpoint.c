@@ -25,6 +25,7 @@
 #define STEP_NODES 64u
 #define GROUP_BYTES_MAX (UINT64_C(4) << 20)
 #define TABLE_RETRIES_MAX 8u
+#define FAILURES_MAX 8u /* checkpoints that fail one after the other */
 
 bool stet_release_due_(const struct stet_engine *engine)
 {
@@ -460,12 +461,21 @@ static int step(struct stet_engine *engine, struct stet_job **ret)
 	return rc;
 }
 
+/* C4: a later one starts anew, but not for ever. */
+static void count_failure(struct stet_engine *engine)
+{
+	if (++engine->ckpt_failures >= FAILURES_MAX)
+		stet_engine_fail_(engine, "one checkpoint after the other fails");
+}
+
 int stet_ckpt_step_(struct stet_engine *engine, struct stet_job **ret)
 {
 	int rc = step(engine, ret);
 
 	if (rc < 0)
 		tell_hopeless(engine, rc);
+	if (rc == -ENOSPC)
+		count_failure(engine);
 	return rc;
 }
 
@@ -559,6 +569,7 @@ static void count_checkpoint(struct stet_engine *engine, const struct stet_ckpt 
 	engine->node_blocks = ck->rec.node_blocks;
 	engine->freed_blocks = ck->freed_blocks;
 	engine->stats.checkpoints++;
+	engine->ckpt_failures = 0;
 	stet_space_unreserve(engine->space, engine->promised_ckpt);
 	engine->promised_ckpt = 0;
 }
@@ -600,6 +611,7 @@ static void nodes_finish(struct stet_job *job)
 		stet_ckpt_abort_(engine);
 		if (fatal)
 			stet_engine_fail_(engine, "a flush of tree nodes failed");
+		count_failure(engine);
 		return;
 	}
 	stet_log_complete(job->group);

@@ -223,8 +223,10 @@ static int prepare_patch(struct stet_engine *engine, const struct stet_skipnode 
 	return 0;
 }
 
-static int prepare_keys(struct stet_txn *txn)
+int stet_txn_prepare(struct stet_txn *txn)
 {
+	if (txn->prepared)
+		return 0;
 	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node;
 	     node = stet_skiplist_next(node)) {
 		int rc = prepare_patch(txn->engine, node, node->value);
@@ -235,6 +237,7 @@ static int prepare_keys(struct stet_txn *txn)
 		if (rc)
 			return rc;
 	}
+	txn->prepared = true;
 	return 0;
 }
 
@@ -274,7 +277,7 @@ static void publish_one(struct stet_txn *txn, struct stet_skipnode *node,
 	node->value = NULL;
 	int rc = stet_delta_publish_(engine, stet_skipnode_key(node), node->key_len, v,
 				     stamp->serial, false);
-	STET_ASSERT_CMP(rc, ==, 0); /* O2: prepare_keys made the node */
+	STET_ASSERT_CMP(rc, ==, 0); /* O2: stet_txn_prepare made the node */
 }
 
 static void publish(struct stet_txn *txn, const struct stet_stamp *stamp)
@@ -321,7 +324,7 @@ int stet_txn_order(struct stet_txn *txn, struct stet_ticket *ticket, uint64_t *r
 	if (!rc && stet_txn_changed(txn)) {
 		rc = settle_intents(txn, &stamp);
 		if (!rc)
-			rc = prepare_keys(txn);
+			rc = stet_txn_prepare(txn);
 		if (!rc)
 			rc = add_run(txn, &stamp);
 		if (!rc) {

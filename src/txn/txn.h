@@ -34,6 +34,9 @@ STET_CHECKED int stet_txn_begin(struct stet_engine *engine, enum stet_level leve
  * rest; perform jobs and call again. The transaction must be ended with stet_txn_end either way. */
 STET_CHECKED int stet_txn_order(struct stet_txn *txn, struct stet_ticket *ticket,
 				uint64_t *ret_wait);
+/* PLAIN: does now what may fail when it is ordered, so that bytes of shared buffers can be changed in place
+ * afterwards. What is staged later is prepared when it is ordered, as usual. -ENOMEM, -EIO. */
+STET_CHECKED int stet_txn_prepare(struct stet_txn *txn);
 /* Ends it: what was not ordered is dropped, early-placed blocks are given back. */
 void stet_txn_end(struct stet_txn *txn);
 

@@ -189,6 +189,7 @@ struct stet_engine {
 
 	struct stet_ckpt *ckpt; /* in progress, or NULL */
 	bool ckpt_wanted;
+	uint32_t ckpt_failures; /* since the last that was completed */
 	STET_VEC(struct stet_waiter) ckpt_waiters;
 	uint64_t ckpt_sequence;                    /* of the newest durable checkpoint */
 	uint64_t chain_serial, older_chain_serial; /* where the slots' roll-forwards start */
@@ -303,6 +304,7 @@ struct stet_txn {
 	int doomed;    /* 0 or the error */
 	bool ordering; /* reads see the current state */
 	bool ordered;
+	bool prepared; /* every entry of `set` is ready to be published */
 	struct stet_view *view; /* not PLAIN */
 	struct stet_lock_owner owner;
 	struct stet_list link; /* on engine->txns */

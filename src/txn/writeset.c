@@ -65,6 +65,7 @@ int stet_set_put_(struct stet_txn *txn, const struct stet_key *key, struct stet_
 	else
 		txn->set_changes++;
 	node->value = v;
+	txn->prepared = false;
 	account(txn, v, true);
 	uint64_t grown = stet_skiplist_bytes(&txn->set) - before;
 	txn->set_bytes += grown;
