@@ -252,7 +252,8 @@ static int move_item(struct stet_cleaner *c, const struct item *item, struct ste
 		return touch_nodes(c, item);
 	case STET_PAYLOAD_TABLE:
 		if (item->offset >= stet_space_page_count(stet_engine_space(c->engine)))
-			return STET_FAIL(-EUCLEAN, "a summary names a table page that is not there");
+			return STET_FAIL(-EUCLEAN,
+					 "a summary names a table page that is not there");
 		if (stet_space_page_ptr(stet_engine_space(c->engine), (uint32_t)item->offset)
 			    .addr.v == item->addr.v)
 			return stet_engine_touch_page(c->engine, (uint32_t)item->offset);

@@ -181,8 +181,7 @@ void stet_table_page_get(const uint8_t page[STET_BLOCK_SIZE], uint32_t index,
 void stet_seg_entry_print(struct stet_text *t, const struct stet_seg_entry *entry)
 {
 	static const char *const state_name[] = { "free", "open", "full", "bad" };
-	static const char *const kind_name[] = { "log", "node", "node2", "cold",
-						 "bulk" };
+	static const char *const kind_name[] = { "log", "node", "node2", "cold", "bulk" };
 
 	stet_text_printf(t,
 			 "segment %" PRIu64 " %s %s live %" PRIu32 " opened %" PRIu64

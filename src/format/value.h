@@ -130,7 +130,8 @@ struct stet_xattr {
 	const uint8_t *data; /* borrowed: size_bytes of them; NULL: out of line */
 	uint32_t size_bytes;
 	uint64_t chunks; /* not 0: the id of the chunks that hold size_bytes */
-	struct stet_extent extent; /* else out of line: holds size_bytes, block_count of them whole */
+	struct stet_extent
+		extent; /* else out of line: holds size_bytes, block_count of them whole */
 };
 
 /* Encodes; returns bytes written (<= STET_VALUE_MAX when inline, else 5 + an extent's). */

@@ -304,7 +304,7 @@ struct stet_txn {
 	int doomed;    /* 0 or the error */
 	bool ordering; /* reads see the current state */
 	bool ordered;
-	bool prepared; /* every entry of `set` is ready to be published */
+	bool prepared;          /* every entry of `set` is ready to be published */
 	struct stet_view *view; /* not PLAIN */
 	struct stet_lock_owner owner;
 	struct stet_list link; /* on engine->txns */

@@ -81,7 +81,8 @@ static void test_mark_ends_with_the_segment(void **state)
 	} while (next.slot != 0);
 	assert_int_equal(stet_space_free(space, next.addr, 1, 10, 20), 0);
 	stet_space_close_segment(space, stet_addr_seg(next.addr));
-	assert_int_equal(pick_id(space), 0); /* a dying block: moving the others would free nothing */
+	assert_int_equal(pick_id(space),
+			 0); /* a dying block: moving the others would free nothing */
 	stet_space_release(space, 20, NULL, NULL);
 	assert_int_equal(pick_id(space), stet_addr_seg(next.addr));
 	stet_space_check(space);
