@@ -38,8 +38,9 @@ static void expect(struct unit *u, const enum stet_problem_id *want)
 		wanted[*want] = true;
 	for (int i = 0; i < STET_PROBLEM_COUNT; i++)
 		if (wanted[i] != f.is[i])
-			fail_msg("%s: wanted %d, found %d:%s", stet_check_name(i), wanted[i],
-				 f.is[i], f.text);
+			fail_msg("%s: wanted %d, found %d:%s",
+				 stet_check_name((enum stet_problem_id)i), wanted[i], f.is[i],
+				 f.text);
 }
 
 #define EXPECT(u, ...) expect(u, (const enum stet_problem_id[]){ __VA_ARGS__, STET_PROBLEM_COUNT })
