@@ -13,7 +13,7 @@ failed=0
 log=$(mktemp) || exit 1
 trap 'rm -f "$log"' EXIT
 
-# run NAME BUILD MESON_ARGS SUITES: a build of its own, with its tests.
+# run NAME COMPILER BUILD MESON_ARGS SUITES: a build of its own, with its tests.
 run()
 {
 	case " $ONLY " in
@@ -21,21 +21,22 @@ run()
 	*) return ;;
 	esac
 	echo "== $1"
-	BUILD=$2 MESON_ARGS=$3 SUITES=$4 sh scripts/check.sh 2>&1 | tee "$log"
+	CC=$2 BUILD=$3 MESON_ARGS=$4 SUITES=$5 sh scripts/check.sh 2>&1 | tee "$log"
 	tally=$(grep -E '^[0-9]+ passed, [0-9]+ failed$' "$log" | tail -n 1)
 	: "${tally:=0 passed, 1 failed}"
 	passed=$((passed + $(echo "$tally" | cut -d ' ' -f 1)))
 	failed=$((failed + $(echo "$tally" | cut -d ' ' -f 3)))
 }
 
-run plain "${BUILD:-build}" "" ""
+run plain "${CC:-gcc}" "${BUILD:-build}" "" ""
 
 # Under the sanitizers the random tests run shorter: what counts there is each path, not their number.
-export MODEL_OPS="${MODEL_OPS:-8000}" MUTATIONS="${MUTATIONS:-400}" CRASH_STATES="${CRASH_STATES:-800}"
-CC=clang run asan build-asan \
-	"-Db_sanitize=address,undefined -Db_lundef=false -Dparanoid=true" "unit model crash image api"
-run tsan build-tsan "-Db_sanitize=thread -Db_lundef=false" "api"
-run mutants build-mutants "-Dmutants=true" "mutants"
+export MODEL_OPS="${MODEL_OPS:-1000}" CRASH_RUNS="${CRASH_RUNS:-4}" FAULT_RUNS="${FAULT_RUNS:-1}" \
+	MUTATIONS="${MUTATIONS:-400}"
+run asan clang build-asan "-Db_sanitize=address,undefined -Db_lundef=false -Dparanoid=true" \
+	"unit model crash image examples"
+run tsan gcc build-tsan "-Db_sanitize=thread -Db_lundef=false" "api"
+run mutants gcc build-mutants "-Dmutants=true" "mutants"
 
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ] && [ "$passed" -gt 0 ]

@@ -155,6 +155,8 @@ int stet_fs_make(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_fs_name name
 
 	if (!rc)
 		rc = add_name_prepare(ctx, dir, name, &parent);
+	if (!rc && (parent.i.mode & S_ISGID)) /* M3 */
+		rc = stet_fs_read_lock_(ctx, STET_LOCK_ATTR, dir, STET_ATTR_MODE, STET_LOCK_S);
 	if (!rc)
 		rc = reserve_new(ctx, name, what);
 	if (rc)

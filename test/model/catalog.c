@@ -106,7 +106,8 @@ static void see_dirent(struct check *c, uint64_t dir, const struct stet_val *val
 	s->names++;
 	s->named_in = dir;
 	if (s->names > 1 && s->dirent_type != d.type)
-		say(c, "inode %" PRIu64 ": names of types %u and %u", d.ino, s->dirent_type, d.type);
+		say(c, "inode %" PRIu64 ": names of types %u and %u", d.ino, s->dirent_type,
+		    d.type);
 	s->dirent_type = d.type;
 }
 
@@ -123,10 +124,12 @@ static void see_extent(struct check *c, uint64_t ino, uint64_t first, const stru
 		}
 		count = e.block_count;
 		if (e.birth == 0)
-			say(c, "inode %" PRIu64 ": extent at %" PRIu64 " without birth", ino, first);
+			say(c, "inode %" PRIu64 ": extent at %" PRIu64 " without birth", ino,
+			    first);
 	}
 	if (first < s->extent_end)
-		say(c, "inode %" PRIu64 ": extent at %" PRIu64 " overlaps one that ends at %" PRIu64,
+		say(c,
+		    "inode %" PRIu64 ": extent at %" PRIu64 " overlaps one that ends at %" PRIu64,
 		    ino, first, s->extent_end);
 	if (s->flags & STET_INODE_INLINE)
 		say(c, "inode %" PRIu64 ": inline content and an extent at %" PRIu64, ino, first);
@@ -156,8 +159,7 @@ static void see(struct check *c, const struct stet_key *key, const struct stet_v
 		say(c, "object %" PRIu64 ": bad key", object);
 		return;
 	}
-	if (object != 0 && !at(c, object)->inode &&
-	    stet_key_get_kind(key->b) != STET_KIND_INODE)
+	if (object != 0 && !at(c, object)->inode && stet_key_get_kind(key->b) != STET_KIND_INODE)
 		say(c, "object %" PRIu64 ": items without an inode", object);
 	switch (stet_key_get_kind(key->b)) {
 	case STET_KIND_INODE:
@@ -194,8 +196,9 @@ static bool leads_to_root(const struct check *c, uint64_t ino)
 static void check_dir(struct check *c, uint64_t ino, const struct seen *s)
 {
 	if (s->entries != s->size || s->dirs != s->subdirs)
-		say(c, "directory %" PRIu64 ": %" PRIu64 " names and %" PRIu64
-		       " directories, says %" PRIu64 " and %" PRIu64,
+		say(c,
+		    "directory %" PRIu64 ": %" PRIu64 " names and %" PRIu64
+		    " directories, says %" PRIu64 " and %" PRIu64,
 		    ino, s->entries, s->dirs, s->size, s->subdirs);
 	if (s->nlink == 0 && s->entries > 0)
 		say(c, "directory %" PRIu64 ": removed, with %" PRIu64 " names", ino, s->entries);

@@ -16,20 +16,20 @@
 enum facet_kind {
 	FACET_EXISTS,
 	FACET_NAME, /* ino: the directory; sub: hash of the name */
-	FACET_DIR, /* all names of it */
+	FACET_DIR,  /* all names of it */
 	FACET_DATA,
 	FACET_MODE,
 	FACET_TIMES,
 	FACET_NLINK,
 	FACET_PARENT,
 	FACET_XATTR, /* sub: hash of the name */
-	FACET_ANY, /* everything of the inode */
-	FACET_TREE, /* ino 0: which directory is below which */
+	FACET_ANY,   /* everything of the inode */
+	FACET_TREE,  /* ino 0: which directory is below which */
 };
 enum facet_mode {
 	FACET_READ,
 	FACET_SHARE, /* must stay */
-	FACET_ADD, /* changes that commute with each other */
+	FACET_ADD,   /* changes that commute with each other */
 	FACET_WRITE,
 };
 

@@ -8,6 +8,7 @@
 #include "duel.h"
 
 #include "base/assert.h"
+#include "base/mem.h"
 #include "model_internal.h"
 
 #include <inttypes.h>
@@ -132,8 +133,9 @@ static uint64_t walk_path(const struct model *m, const struct step_path *p, unsi
 
 	for (unsigned k = 0; at && k < n; k++) {
 		struct model_name name = step_name(p->name[k]);
-		const struct model_entry *e =
-			S_ISDIR(at->mode) ? model_entry(at, name.bytes, name.len) : NULL;
+		const struct model_entry *e = S_ISDIR(at->mode)
+						      ? model_entry(at, name.bytes, name.len)
+						      : NULL;
 
 		at = e ? model_find(m, e->ino) : NULL;
 	}
@@ -170,8 +172,8 @@ static bool by_name(uint8_t kind)
 	       kind == MODEL_RMDIR || kind == MODEL_RENAME;
 }
 
-static void resolve_op(const struct duel *d, const struct model *m, const struct step *s,
-		       struct model_op *op)
+void duel_resolve_(const struct duel *d, const struct model *m, const struct step *s,
+		   struct model_op *op)
 {
 	*op = (struct model_op){
 		.kind = (enum model_kind)s->kind,
@@ -274,6 +276,22 @@ static bool differs(struct duel *d, const struct model_op *op, const struct duel
 
 /* --- one operation --- */
 
+/* world_op, with memory running out if that is wanted. */
+static int real_op(struct duel *d, struct stet_txn *txn, const struct model_op *op, bool wait,
+		   struct stet_ticket *ticket)
+{
+	int rc;
+
+	if (d->fail_allocation)
+		stet_mem_fail_after((int64_t)d->fail_allocation);
+	rc = world_op(d->w, txn, op, wait, ticket, &d->real);
+	if (d->fail_allocation) {
+		d->allocation_failed = stet_mem_count() >= d->fail_allocation;
+		stet_mem_fail_after(-1);
+	}
+	return rc;
+}
+
 static bool big_append(const struct duel_txn *t, const struct model_op *op)
 {
 	uint64_t sum = op->len;
@@ -286,11 +304,12 @@ static bool big_append(const struct duel_txn *t, const struct model_op *op)
 		if (t->done.v[k].rc == 0 && o->ino == op->ino && o->kind == MODEL_APPEND)
 			sum += o->len;
 	}
-	return sum > (64u << 10) || facet_list_has(t->facets.v, t->facets.n, op->ino, FACET_DATA,
-						   FACET_WRITE);
+	return sum > (64u << 10) ||
+	       facet_list_has(t->facets.v, t->facets.n, op->ino, FACET_DATA, FACET_WRITE);
 }
 
-/* LOCKING: the own changes on what is committed now. */
+/* LOCKING: the own changes on what is committed now. Different names can still conflict, which is found
+ * when the transaction is ordered; what it reads until then does not matter. */
 static void refresh(struct duel *d, struct duel_txn *t)
 {
 	if (t->level != STET_LEVEL_LOCKING || t->based_on == d->now)
@@ -299,16 +318,19 @@ static void refresh(struct duel *d, struct duel_txn *t)
 	model_put(t->based_on);
 	t->state = model_get(d->now);
 	t->based_on = model_get(d->now);
-	for (size_t k = 0; k < t->done.n; k++)
-		if (t->done.v[k].rc == 0)
-			model_apply(&t->state, &t->done.v[k].op, t->done.v[k].op.now_ns, ++d->stamp,
-				    &d->model);
+	for (size_t k = 0; k < t->done.n; k++) {
+		if (!t->done.v[k].changes || duel_on_gone_(t->state, &t->done.v[k].op))
+			continue;
+		model_apply(&t->state, &t->done.v[k].op, t->done.v[k].op.now_ns, ++d->stamp,
+			    &d->model);
+		t->hopeless = t->hopeless || d->model.rc != 0;
+	}
 }
 
 static bool refused(const struct duel *d, int rc)
 {
 	return rc == -EBUSY || rc == -EDEADLK || rc == -ENOSPC ||
-	       (d->faults && (rc == -EIO || rc == -EROFS));
+	       (d->faults && (rc == -EIO || rc == -EROFS)) || (d->memory_faults && rc == -ENOMEM);
 }
 
 /* The system refuses: may it? */
@@ -325,6 +347,18 @@ static bool judge_refusal(struct duel *d, const struct model_op *op, struct duel
 	if (duel_may_refuse_(d, t, facets, count))
 		return true;
 	return differs(d, op, t);
+}
+
+/* What a new inode has from its directory it has for good, whatever becomes of the directory. */
+static void keep_inherited(const struct duel_txn *t, struct model_op *op)
+{
+	const struct model_inode *made = model_find(t->state, op->new_ino);
+
+	if (op->kind != MODEL_MAKE || !made)
+		return;
+	op->mode = made->mode;
+	op->gid = made->gid;
+	op->flags = MODEL_INHERITED;
 }
 
 /* same: the tree is as before. A rename between two names of one inode does nothing. */
@@ -347,9 +381,9 @@ static bool plain(struct duel *d, const struct step *s)
 	size_t count;
 	bool ok = true;
 
-	resolve_op(d, d->now, s, &op);
+	duel_resolve_(d, d->now, s, &op);
 	count = facets_of(d->now, STET_LEVEL_PLAIN, &op, false, facets);
-	if (world_op(d->w, NULL, &op, s->wait, &ticket, &d->real) == STET_WAIT) {
+	if (real_op(d, NULL, &op, s->wait, &ticket) == STET_WAIT) {
 		stet_ticket_cancel(&ticket); /* waiting for a transaction is as good as refused */
 		d->counts.waits++;
 		d->real.rc = -EBUSY;
@@ -358,13 +392,14 @@ static bool plain(struct duel *d, const struct step *s)
 	model_apply(&next, &op, op.now_ns, ++d->stamp, &d->model);
 	d->counts.ops++;
 	if (!same_answer(d, &op, false)) {
-		ok = refused(d, d->real.rc) ? judge_refusal(d, &op, NULL, facets, count) :
-					      differs(d, &op, NULL);
+		ok = refused(d, d->real.rc) ? judge_refusal(d, &op, NULL, facets, count)
+					    : differs(d, &op, NULL);
 	} else if (!d->real.rc && !model_kind_reads(op.kind)) {
 		model_put(d->now);
 		d->now = model_get(next);
 		if (op.kind == MODEL_MAKE)
-			facets[count++] = (struct facet){ op.new_ino, 0, FACET_EXISTS, FACET_WRITE };
+			facets[count++] = (struct facet){ op.new_ino, 0, FACET_EXISTS,
+							  FACET_WRITE };
 		duel_note_commit_(d, facets, count);
 		d->counts.changes++;
 	}
@@ -377,7 +412,7 @@ static bool doomed_op(struct duel *d, struct duel_txn *t, const struct model_op 
 	struct stet_ticket ticket;
 	int rc = world_op(d->w, t->txn, op, false, &ticket, &d->real);
 
-	if (rc == 0 && !model_kind_reads(op->kind))
+	if (rc == 0 && t->doomed && !model_kind_reads(op->kind))
 		return duel_fail(d, "a doomed transaction accepted %s", model_kind_name(op->kind));
 	return true;
 }
@@ -407,13 +442,14 @@ static bool in_txn(struct duel *d, struct duel_txn *t, const struct step *s)
 	int rc;
 
 	refresh(d, t);
-	resolve_op(d, t->state, s, &op);
-	if (t->doomed)
+	duel_resolve_(d, t->state, s, &op);
+	if (t->doomed || t->hopeless)
 		return doomed_op(d, t, &op);
 	/* A read-only SERIALIZABLE one is at its place at begin: it validates nothing. */
-	level = t->read_only && t->level == STET_LEVEL_SERIALIZABLE ? STET_LEVEL_SNAPSHOT : t->level;
+	level = t->read_only && t->level == STET_LEVEL_SERIALIZABLE ? STET_LEVEL_SNAPSHOT
+								    : t->level;
 	count = facets_of(t->state, level, &op, big_append(t, &op), facets);
-	rc = world_op(d->w, t->txn, &op, s->wait, &t->ticket, &d->real);
+	rc = real_op(d, t->txn, &op, s->wait, &t->ticket);
 	keep_facets(t, facets, count);
 	t->blocked = rc == STET_WAIT;
 	if (t->blocked) {
@@ -434,6 +470,7 @@ static bool in_txn(struct duel *d, struct duel_txn *t, const struct step *s)
 		return differs(d, &op, t);
 	d->counts.changes += !rc && !model_kind_reads(op.kind);
 	note_made(t, &op, rc);
+	keep_inherited(t, &op);
 	note_done(d, t, &op, model_hash_equal(before, model_state_hash(t->state)));
 	return true;
 }
@@ -596,8 +633,9 @@ static bool find_boundary(struct duel *d)
 
 		stet_text_init(&t);
 		model_diff(&t, d->boundaries.v[d->boundaries.n - 1].state, have);
-		duel_fail(d, "killed: no state since serial %" PRIu64 " is this one; the last (%" PRIu64
-			     ") differs in:\n%s",
+		duel_fail(d,
+			  "killed: no state since serial %" PRIu64
+			  " is this one; the last (%" PRIu64 ") differs in:\n%s",
 			  d->acked, d->boundaries.v[d->boundaries.n - 1].cut, stet_text_cstr(&t));
 		stet_text_release(&t);
 	}

@@ -22,7 +22,7 @@
 struct duel_boundary {
 	uint64_t cut;
 	struct model *state; /* one reference */
-	size_t event; /* of the recorder, when the flush started */
+	size_t event;        /* of the recorder, when the flush started */
 };
 
 /** An operation done in a transaction. */
@@ -44,10 +44,11 @@ struct duel_txn {
 	struct stet_txn *txn; /* NULL: not open */
 	enum stet_level level;
 	bool read_only, doomed;
+	bool hopeless;      /* LOCKING: its changes no longer fit what is committed; it must fail */
 	struct model *view; /* at begin */
-	struct model *state; /* with the own changes */
+	struct model *state;    /* with the own changes */
 	struct model *based_on; /* LOCKING: what state was made from */
-	uint64_t begun; /* commits up to this one are in the view */
+	uint64_t begun;         /* commits up to this one are in the view */
 	STET_VEC(struct duel_done) done;
 	STET_VEC(struct facet) facets;
 	bool blocked; /* waits for a lock, to do: */
@@ -56,27 +57,30 @@ struct duel_txn {
 };
 
 struct duel_counts {
-	uint64_t steps, ops, changes, refused, commits, conflicts, deadlocks, nospace, reopens, kills,
-		compares, waits;
+	uint64_t steps, ops, changes, refused, commits, conflicts, deadlocks, nospace, reopens,
+		kills, compares, waits;
 };
 
 struct duel {
 	struct world *w;
 	struct model *now;
 	struct duel_txn txn[STEP_TXNS];
-	uint64_t held[STEP_HELD]; /* 0: nothing */
+	uint64_t held[STEP_HELD];                  /* 0: nothing */
 	STET_VEC(struct duel_boundary) boundaries; /* rising cuts */
-	bool keep_boundaries; /* those that are over, too */
-	bool faults; /* errors of the device are expected */
-	bool failed; /* the volume is FAILED, and now is its last durable state */
-	uint64_t acked; /* durable */
+	bool keep_boundaries;                      /* those that are over, too */
+	bool faults;                               /* errors of the device are expected */
+	bool memory_faults;                        /* -ENOMEM too */
+	uint64_t
+		fail_allocation; /* not 0: the n-th one, and those after it, of the next operation */
+	bool allocation_failed;  /* there were as many */
+	uint64_t acked;          /* durable */
 	void (*on_ack)(void *arg, uint64_t serial);
 	void *on_ack_arg;
 	STET_VEC(struct duel_commit) commits; /* what open transactions may conflict with */
 	uint64_t commit_no, stamp;
 	struct model_result real, model;
 	struct stet_text why; /* of the first failure */
-	const char *why_fmt; /* tells kinds of failures apart */
+	const char *why_fmt;  /* tells kinds of failures apart */
 	struct duel_counts counts;
 };
 
@@ -96,6 +100,10 @@ void duel_state(const struct duel *d, struct step_state *ret);
 bool duel_fail(struct duel *d, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 void duel_print_counts(const struct duel *d, struct stet_text *t);
 
+/* What a step means to somebody who sees m. */
+void duel_resolve_(const struct duel *d, const struct model *m, const struct step *s,
+		   struct model_op *op);
+
 /* duel_txn.c */
 bool duel_begin_(struct duel *d, const struct step *step);
 bool duel_commit_(struct duel *d, const struct step *step);
@@ -107,6 +115,7 @@ void duel_note_commit_(struct duel *d, const struct facet *facets, size_t count)
 bool duel_may_refuse_(const struct duel *d, const struct duel_txn *t, const struct facet *facets,
 		      size_t count);
 bool duel_ack_(struct duel *d, uint64_t serial);
+bool duel_on_gone_(const struct model *m, const struct model_op *op);
 uint64_t duel_answer_(const struct model_op *op, const struct model_result *r);
 
 #endif

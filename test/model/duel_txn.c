@@ -30,8 +30,9 @@ bool duel_ack_(struct duel *d, uint64_t serial)
 		return true;
 	while (keep + 1 < d->boundaries.n && d->boundaries.v[keep].cut < serial)
 		model_put(d->boundaries.v[keep++].state);
-	memmove(d->boundaries.v, d->boundaries.v + keep,
-		(d->boundaries.n - keep) * sizeof(d->boundaries.v[0]));
+	if (keep > 0)
+		memmove(d->boundaries.v, d->boundaries.v + keep,
+			(d->boundaries.n - keep) * sizeof(d->boundaries.v[0]));
 	d->boundaries.n -= keep;
 	return true;
 }
@@ -56,8 +57,9 @@ void duel_note_commit_(struct duel *d, const struct facet *facets, size_t count)
 
 	while (gone < d->commits.n && d->commits.v[gone].no <= oldest)
 		free(d->commits.v[gone++].facets);
-	memmove(d->commits.v, d->commits.v + gone,
-		(d->commits.n - gone) * sizeof(d->commits.v[0]));
+	if (gone > 0)
+		memmove(d->commits.v, d->commits.v + gone,
+			(d->commits.n - gone) * sizeof(d->commits.v[0]));
 	d->commits.n -= gone;
 	if (oldest == UINT64_MAX || count == 0)
 		return;
@@ -72,6 +74,8 @@ bool duel_may_refuse_(const struct duel *d, const struct duel_txn *t, const stru
 	for (unsigned k = 0; k < STEP_TXNS; k++) {
 		const struct duel_txn *other = &d->txn[k];
 
+		if (other->txn && other != t && other->hopeless)
+			return true; /* nobody keeps account of it */
 		if (other->txn && other != t &&
 		    facets_conflict(facets, count, other->facets.v, other->facets.n))
 			return true;
@@ -201,7 +205,8 @@ static bool unchanged(const struct duel *d, const struct duel_txn *t, const stru
 	case MODEL_MAKE:
 	case MODEL_UNLINK:
 	case MODEL_RMDIR:
-		return entry_ino(t->view, op->dir, op->name) == entry_ino(d->now, op->dir, op->name);
+		return entry_ino(t->view, op->dir, op->name) ==
+		       entry_ino(d->now, op->dir, op->name);
 	case MODEL_LINK:
 		return entry_ino(t->view, op->to_dir, op->to_name) ==
 		       entry_ino(d->now, op->to_dir, op->to_name);
@@ -224,7 +229,7 @@ static bool bad_commit(struct duel *d, const struct duel_txn *t, const struct du
 }
 
 /* An operation by number on what has been removed and forgotten meanwhile: allowed, and without effect. */
-static bool on_gone(const struct model *m, const struct model_op *op)
+bool duel_on_gone_(const struct model *m, const struct model_op *op)
 {
 	uint64_t ino = op->kind == MODEL_LIST ? op->dir : op->ino;
 
@@ -241,7 +246,7 @@ static bool apply_commit(struct duel *d, struct duel_txn *t)
 
 	for (size_t k = 0; k < t->done.n && ok; k++) {
 		struct duel_done *done = &t->done.v[k];
-		if ((!done->changes && !strict) || on_gone(next, &done->op))
+		if ((!done->changes && !strict) || duel_on_gone_(next, &done->op))
 			continue;
 		if (done->changes && t->level != STET_LEVEL_LOCKING && !unchanged(d, t, &done->op))
 			ok = bad_commit(d, t, done, "what it changed was changed by another");

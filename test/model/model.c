@@ -237,19 +237,17 @@ const struct model_entry *model_entry(const struct model_inode *dir, const void 
 {
 	size_t k = find_entry(dir, name, len);
 
-	return k < dir->entry_count && compare_names(dir->entries[k].name, name, len) == 0 ?
-		       &dir->entries[k] :
-		       NULL;
+	return k < dir->entry_count && compare_names(dir->entries[k].name, name, len) == 0
+		       ? &dir->entries[k]
+		       : NULL;
 }
 
 /* Makes a gap of one item at `at` in an array of n. */
-#define OPEN_GAP(array, n, at)                                                          \
-	((array) = model_realloc_((array), ((n) + 1) * sizeof(*(array))),               \
-	 memmove((array) + (at) + 1, (array) + (at), ((n) - (at)) * sizeof(*(array))),  \
-	 (n)++)
-#define CLOSE_GAP(array, n, at)                                                             \
-	(memmove((array) + (at), (array) + (at) + 1, ((n) - (at) - 1) * sizeof(*(array))),  \
-	 (n)--)
+#define OPEN_GAP(array, n, at)                                            \
+	((array) = model_realloc_((array), ((n) + 1) * sizeof(*(array))), \
+	 memmove((array) + (at) + 1, (array) + (at), ((n) - (at)) * sizeof(*(array))), (n)++)
+#define CLOSE_GAP(array, n, at) \
+	(memmove((array) + (at), (array) + (at) + 1, ((n) - (at)-1) * sizeof(*(array))), (n)--)
 
 void model_add_entry(struct model_inode *dir, const void *name, size_t len, uint64_t ino,
 		     uint8_t type)
@@ -284,9 +282,9 @@ const struct model_xattr *model_xattr(const struct model_inode *inode, const voi
 {
 	size_t k = find_xattr(inode, name, len);
 
-	return k < inode->xattr_count && compare_names(inode->xattrs[k].name, name, len) == 0 ?
-		       &inode->xattrs[k] :
-		       NULL;
+	return k < inode->xattr_count && compare_names(inode->xattrs[k].name, name, len) == 0
+		       ? &inode->xattrs[k]
+		       : NULL;
 }
 
 void model_add_xattr(struct model_inode *inode, const void *name, size_t len, const void *value,
@@ -295,8 +293,8 @@ void model_add_xattr(struct model_inode *inode, const void *name, size_t len, co
 	size_t k = find_xattr(inode, name, len);
 
 	OPEN_GAP(inode->xattrs, inode->xattr_count, k);
-	inode->xattrs[k] =
-		(struct model_xattr){ model_blob_(name, len), model_blob_(value, value_len) };
+	inode->xattrs[k] = (struct model_xattr){ model_blob_(name, len),
+						 model_blob_(value, value_len) };
 }
 
 bool model_remove_xattr_(struct model_inode *inode, const void *name, size_t len)
@@ -509,8 +507,8 @@ static int walk(const struct trie *t, unsigned level,
 	for (unsigned k = 0; t && k < FAN && !rc; k++) {
 		if (!t->slot[k])
 			continue;
-		rc = level + 1 < LEVELS ? walk(t->slot[k], level + 1, fn, arg) :
-					  fn(arg, t->slot[k]);
+		rc = level + 1 < LEVELS ? walk(t->slot[k], level + 1, fn, arg)
+					: fn(arg, t->slot[k]);
 	}
 	return rc;
 }

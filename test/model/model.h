@@ -53,7 +53,7 @@ struct model_inode {
 	uint64_t ino, size, rdev, parent;
 	int64_t atime_ns, mtime_ns, ctime_ns, btime_ns;
 	uint64_t version; /* changes with every change of the data; not compared */
-	uint64_t shrunk; /* changes with every truncation or hole; not compared */
+	uint64_t shrunk;  /* changes with every truncation or hole; not compared */
 	struct model_hash hash;
 	struct model_blob *target;
 	struct model_entry *entries;
@@ -135,19 +135,22 @@ struct model_name {
 	size_t len;
 };
 
+/** MAKE: mode and gid are final, whatever the directory says. */
+#define MODEL_INHERITED 1u
+
 /** Set and flag bits are those of fs.h. */
 struct model_op {
 	enum model_kind kind;
 	uint64_t ino; /* of what is read or changed; LINK: of what gets a name */
 	uint64_t dir, to_dir;
 	struct model_name name, to_name; /* XATTR: name */
-	unsigned flags; /* RENAME, XATTR_SET; SETATTR: what is set */
+	unsigned flags;                  /* RENAME, XATTR_SET; SETATTR: what is set */
 	uint32_t mode, uid, gid;
 	uint64_t rdev;
 	uint64_t off, len;
 	uint64_t seed; /* of the bytes that are written, as target, xattr value or data */
 	int64_t atime_ns, mtime_ns;
-	int64_t now_ns; /* when it was done */
+	int64_t now_ns;   /* when it was done */
 	uint64_t new_ino; /* MAKE: as the real system gave it */
 };
 
@@ -155,7 +158,7 @@ struct model_op {
 struct model_result {
 	int rc;
 	uint64_t ino; /* LOOKUP, MAKE, UNLINK, RMDIR; RENAME: what was replaced */
-	size_t len; /* of bytes */
+	size_t len;   /* of bytes */
 	uint8_t *bytes;
 	size_t cap;
 };

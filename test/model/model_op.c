@@ -199,7 +199,7 @@ static struct model_inode *new_inode(const struct call *c, const struct model_in
 		model_set_target(inode, target, op->len);
 		inode->size = op->len;
 	}
-	if (dir->mode & S_ISGID) {
+	if ((dir->mode & S_ISGID) && !(op->flags & MODEL_INHERITED)) {
 		inode->gid = dir->gid;
 		inode->mode |= S_ISDIR(op->mode) ? S_ISGID : 0;
 	}

@@ -130,7 +130,9 @@ static void diff_page(struct stet_text *t, uint64_t no, const struct model_blob 
 	while (to > from && a[to - 1] == b[to - 1])
 		to--;
 	if (from < to)
-		stet_text_printf(t, " page %" PRIu64 "%s%s: bytes %zu..%zu, first want %02x have %02x;",
+		stet_text_printf(t,
+				 " page %" PRIu64
+				 "%s%s: bytes %zu..%zu, first want %02x have %02x;",
 				 no, want ? "" : " (want zeros)", have ? "" : " (have zeros)", from,
 				 to, a[from], b[from]);
 }

@@ -10,8 +10,8 @@
 
 #include "model_internal.h"
 
-#include <inttypes.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,10 +27,10 @@
 
 struct log {
 	struct run run;
-	size_t count; /* steps noted */
+	size_t count;    /* steps noted */
 	const char *why; /* format of the failure, the same in all children */
-	int signal; /* or what ended the child */
-	bool print; /* say what failed */
+	int signal;      /* or what ended the child */
+	bool print;      /* say what failed */
 	struct step steps[];
 };
 
@@ -65,7 +65,7 @@ bool run_child(bool (*fn)(void *arg), void *arg, unsigned limit_s, bool quiet, i
 		alarm(limit_s);
 		ok = fn(arg);
 		fflush(NULL);
-		_exit(ok ? 0 : 3);
+		exit(ok ? 0 : 3); /* a leak is a failure too */
 	}
 	while (waitpid(pid, &status, 0) < 0)
 		;
@@ -219,7 +219,8 @@ static void explain(struct log *log)
 		return;
 	}
 	shrink(log);
-	printf("%zu steps are enough (volume: %" PRIu64 " MiB, segments of %u blocks, %u copies):\n",
+	printf("%zu steps are enough (volume: %" PRIu64
+	       " MiB, segments of %u blocks, %u copies):\n",
 	       log->count, log->run.config.size_bytes >> 20, log->run.config.seg_blocks,
 	       log->run.config.meta_copies);
 	print_steps(log);
@@ -230,7 +231,8 @@ static void explain(struct log *log)
 static struct log *make_log(const struct run *run)
 {
 	size_t bytes = sizeof(struct log) + run->step_count * sizeof(struct step);
-	struct log *log = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	struct log *log = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			       0);
 
 	if (log == MAP_FAILED) {
 		perror("mmap");
@@ -292,10 +294,12 @@ void run_by_seed(uint64_t seed, size_t step_count, struct run *ret)
 	ret->mix = (struct step_mix){
 		.txns = (unsigned)(seed % 4 == 0 ? 0 : 1 + stet_random_below(&random, STEP_TXNS)),
 		.locking = seed % 4 == 3,
+		.long_txns = seed % 5 == 2,
 		.waits = stet_random_below(&random, 2),
 		.kill = true,
 		.reopen = true,
-		.pages_max = ret->config.size_bytes / STET_BLOCK_SIZE / (stet_random_below(&random, 4) ? 6 : 2),
+		.pages_max = ret->config.size_bytes / STET_BLOCK_SIZE /
+			     (stet_random_below(&random, 4) ? 6 : 2),
 		.reads_percent = 25,
 		.inodes_max = 200,
 		.bytes_max = stet_random_below(&random, 4) == 0 ? 600000 : 100000,

@@ -15,20 +15,39 @@
 #include <sys/stat.h>
 
 #define LONG16 "nnnnnnnnnnnnnnnn"
-#define LONG255                                                                                  \
+#define LONG255                                                                                    \
 	LONG16 LONG16 LONG16 LONG16 LONG16 LONG16 LONG16 LONG16 LONG16 LONG16 LONG16 LONG16 LONG16 \
 		LONG16 LONG16 "nnnnnnnnnnnnnnn"
 
 #define ORDINARY_NAMES 18u
 
 static const char *const names[] = {
-	"a", "b", "c", "d", "e", "f", "g", "h", "aa", "ab", "a b", "file.txt", "\xff\xfe", "a\n",
-	"...", "Z", LONG255, "\xc3\xa4" LONG16,
+	"a",
+	"b",
+	"c",
+	"d",
+	"e",
+	"f",
+	"g",
+	"h",
+	"aa",
+	"ab",
+	"a b",
+	"file.txt",
+	"\xff\xfe",
+	"a\n",
+	"...",
+	"Z",
+	LONG255,
+	("\xc3\xa4" LONG16),
 	/* not ordinary */
-	".", "..", LONG255 "n", "",
+	".",
+	"..",
+	(LONG255 "n"),
+	"",
 };
 static const char *const xattr_names[] = {
-	"user.a", "user.b", "user." LONG16, "trusted.overlay", "security.x", "user.ab",
+	"user.a", "user.b", ("user." LONG16), "trusted.overlay", "security.x", "user.ab",
 };
 
 #define NAMES (sizeof(names) / sizeof(names[0]))
@@ -123,8 +142,9 @@ static const struct model_inode *inode_at(const struct gen *g, const struct step
 
 	for (unsigned k = 0; at && k < p->n; k++) {
 		struct model_name name = step_name(p->name[k]);
-		const struct model_entry *e =
-			S_ISDIR(at->mode) ? model_entry(at, name.bytes, name.len) : NULL;
+		const struct model_entry *e = S_ISDIR(at->mode)
+						      ? model_entry(at, name.bytes, name.len)
+						      : NULL;
 
 		at = e ? model_find(g->m, e->ino) : NULL;
 	}
@@ -236,18 +256,21 @@ static bool sparse(const struct gen *g)
 static enum model_kind change_kind(struct gen *g)
 {
 	static const uint8_t usual[] = {
-		MODEL_MAKE,   MODEL_MAKE,  MODEL_MAKE,	MODEL_MAKE,    MODEL_UNLINK,	MODEL_UNLINK,
-		MODEL_RMDIR,  MODEL_LINK,  MODEL_RENAME, MODEL_RENAME, MODEL_SETATTR,	MODEL_XATTR_SET,
-		MODEL_WRITE,  MODEL_WRITE, MODEL_WRITE, MODEL_WRITE,   MODEL_APPEND,	MODEL_APPEND,
-		MODEL_TRUNCATE, MODEL_PUNCH, MODEL_XATTR_REMOVE,
+		MODEL_MAKE,         MODEL_MAKE,      MODEL_MAKE,   MODEL_MAKE,     MODEL_UNLINK,
+		MODEL_UNLINK,       MODEL_RMDIR,     MODEL_LINK,   MODEL_RENAME,   MODEL_RENAME,
+		MODEL_SETATTR,      MODEL_XATTR_SET, MODEL_WRITE,  MODEL_WRITE,    MODEL_WRITE,
+		MODEL_WRITE,        MODEL_APPEND,    MODEL_APPEND, MODEL_TRUNCATE, MODEL_PUNCH,
+		MODEL_XATTR_REMOVE,
 	};
 	static const uint8_t shrinking[] = {
-		MODEL_UNLINK, MODEL_UNLINK, MODEL_RMDIR, MODEL_TRUNCATE, MODEL_PUNCH, MODEL_WRITE,
-		MODEL_RENAME, MODEL_MAKE,
+		MODEL_UNLINK, MODEL_UNLINK, MODEL_RMDIR,  MODEL_TRUNCATE,
+		MODEL_PUNCH,  MODEL_WRITE,  MODEL_RENAME, MODEL_MAKE,
 	};
 
 	if (sparse(g) && chance(g, 50))
 		return MODEL_MAKE;
+	if (g->mix->long_txns && g->s->actor && chance(g, 30))
+		return MODEL_XATTR_SET;
 	if (pages_now(g) < g->mix->pages_min && chance(g, 40))
 		return chance(g, 80) ? MODEL_WRITE : MODEL_APPEND;
 	if (crowded(g))
@@ -308,9 +331,9 @@ static void gen_change(struct gen *g)
 			free_name(g, &s->b);
 		else
 			target(g, 0, &s->b);
-		s->flags = chance(g, 15) ? STET_FS_RENAME_NOREPLACE :
-			   chance(g, 20) ? STET_FS_RENAME_EXCHANGE :
-					   0;
+		s->flags = chance(g, 15)   ? STET_FS_RENAME_NOREPLACE
+			   : chance(g, 20) ? STET_FS_RENAME_EXCHANGE
+					   : 0;
 		break;
 	case MODEL_SETATTR:
 		gen_setattr(g);
@@ -318,7 +341,9 @@ static void gen_change(struct gen *g)
 	case MODEL_XATTR_SET:
 		target(g, 0, &s->a);
 		s->flags = chance(g, 20) ? (uint32_t)below(g, 3) : 0;
-		s->len = chance(g, 80) ? below(g, 100) : below(g, chance(g, 30) ? 65536 : 5000);
+		s->len = chance(g, g->mix->long_txns ? 50 : 80)
+				 ? below(g, 100)
+				 : below(g, chance(g, g->mix->long_txns ? 70 : 30) ? 65536 : 5000);
 		break;
 	case MODEL_XATTR_REMOVE:
 		target(g, 0, &s->a);
@@ -419,8 +444,8 @@ void step_random(struct stet_random *random, const struct step_mix *mix,
 		return;
 	}
 	g.m = ret->actor ? state->txn[ret->actor - 1] : state->now;
-	if (ret->actor && dice < 17) {
-		ret->kind = dice < 8 ? STEP_ABORT : STEP_COMMIT;
+	if (ret->actor && dice < (mix->long_txns ? 7u : 17u)) {
+		ret->kind = dice < (mix->long_txns ? 6u : 8u) ? STEP_ABORT : STEP_COMMIT;
 		ret->flags = chance(&g, 30);
 	} else if (chance(&g, mix->reads_percent)) {
 		gen_read(&g);
@@ -453,15 +478,15 @@ static void print_path(struct stet_text *t, const struct step_path *p)
 
 void step_print(struct stet_text *t, const struct step *s)
 {
-	static const char *const kinds[] = { "BEGIN", "COMMIT", "ABORT", "SYNC", "CHECKPOINT",
-					     "REOPEN", "KILL", "HOLD", "UNHOLD", "COMPARE",
-					     "IDLE" };
+	static const char *const kinds[] = { "BEGIN",      "COMMIT",  "ABORT", "SYNC",
+					     "CHECKPOINT", "REOPEN",  "KILL",  "HOLD",
+					     "UNHOLD",     "COMPARE", "IDLE" };
 	static const char *const levels[] = { "plain", "snapshot", "serializable", "locking" };
 
 	if (s->actor)
 		stet_text_printf(t, "T%u ", s->actor);
-	stet_text_puts(t, s->kind < MODEL_KINDS ? model_kind_name(s->kind) :
-						  kinds[s->kind - MODEL_KINDS]);
+	stet_text_puts(t, s->kind < MODEL_KINDS ? model_kind_name(s->kind)
+						: kinds[s->kind - MODEL_KINDS]);
 	if (s->kind == STEP_BEGIN)
 		stet_text_printf(t, " %s%s", levels[s->level], s->flags ? " read-only" : "");
 	if (s->kind == STEP_HOLD || s->kind == STEP_UNHOLD)

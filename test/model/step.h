@@ -17,7 +17,7 @@
 /** Behind the kinds of operations. */
 enum step_kind {
 	STEP_BEGIN = MODEL_KINDS, /* level; flags 1: read-only */
-	STEP_COMMIT, /* flags 1: durable when it returns */
+	STEP_COMMIT,              /* flags 1: durable when it returns */
 	STEP_ABORT,
 	STEP_SYNC,
 	STEP_CHECKPOINT,
@@ -32,15 +32,15 @@ enum step_kind {
 
 struct step_path {
 	uint8_t n;
-	uint8_t held; /* not 0: what is held in slot held - 1 */
+	uint8_t held;                /* not 0: what is held in slot held - 1 */
 	uint8_t name[STEP_PATH_MAX]; /* indices into the table of names */
 };
 
 struct step {
 	uint8_t kind, actor, level, slot;
-	bool wait; /* for locks */
+	bool wait;     /* for locks */
 	uint8_t xattr; /* index of its name */
-	uint8_t pump; /* actions of background work afterwards */
+	uint8_t pump;  /* actions of background work afterwards */
 	uint32_t flags, mode, uid;
 	uint64_t off, len, seed, pump_seed;
 	struct step_path a, b;
@@ -49,14 +49,15 @@ struct step {
 /** What kinds of steps there are, and how large things get. */
 struct step_mix {
 	unsigned txns; /* 0..STEP_TXNS */
-	bool locking; /* that level too */
+	bool locking;  /* that level too */
 	bool kill, reopen;
-	bool waits; /* for locks */
+	bool long_txns;     /* that grow over their share of memory */
+	bool waits;         /* for locks */
 	uint64_t pages_min; /* below, more is written */
 	uint64_t pages_max; /* beyond, things get smaller */
 	unsigned reads_percent;
 	uint64_t inodes_max;
-	uint64_t bytes_max; /* of one write */
+	uint64_t bytes_max;                 /* of one write */
 	unsigned sync_every, compare_every; /* 0: never */
 };
 

@@ -378,12 +378,13 @@ void world_pump(struct world *w, uint64_t seed, unsigned actions)
 			clean(w, stet_random_below(&w->pump, 4) == 0);
 			break;
 		case 22:
-			sim_clock_advance(&w->clock, (int64_t)stet_random_below(&w->pump, 6000) *
-							     1000000);
+			sim_clock_advance(&w->clock,
+					  (int64_t)stet_random_below(&w->pump, 6000) * 1000000);
 			break;
 		default:
 			if (stet_random_below(&w->pump, 6) == 0)
-				stet_ignore(stet_engine_checkpoint(w->engine, NULL), "may be FAILED");
+				stet_ignore(stet_engine_checkpoint(w->engine, NULL),
+					    "may be FAILED");
 			break;
 		}
 	}

@@ -49,9 +49,9 @@ struct world_totals {
 struct world {
 	struct world_config config;
 	struct sim_clock clock;
-	struct stet_device *base; /* an image; owned */
-	struct sim_record *record; /* or NULL */
-	struct sim_fault *fault; /* or NULL */
+	struct stet_device *base;   /* an image; owned */
+	struct sim_record *record;  /* or NULL */
+	struct sim_fault *fault;    /* or NULL */
 	struct stet_device *device; /* the topmost; borrowed from one of them */
 	struct stet_engine *engine; /* NULL: not open */
 	struct stet_fs *fs;
@@ -68,7 +68,7 @@ struct world {
 	void *on_flush_arg;
 	struct world_totals totals;
 	int background_rc; /* first error of background work */
-	uint8_t *bytes; /* WORLD_BYTES_MAX, for data to be written */
+	uint8_t *bytes;    /* WORLD_BYTES_MAX, for data to be written */
 };
 
 /** What the volume made from a config is called. */

@@ -248,8 +248,8 @@ int world_op(struct world *w, struct stet_txn *txn, const struct model_op *op, b
 
 	for (;;) {
 		stet_ticket_init(ticket, NULL, NULL);
-		rc = txn ? try_in(w, txn, op, wait, ticket, ret) :
-			   try_plain(w, op, wait, ticket, ret);
+		rc = txn ? try_in(w, txn, op, wait, ticket, ret)
+			 : try_plain(w, op, wait, ticket, ret);
 		if (rc != STET_WAIT || !world_await(w, ticket))
 			break;
 		if (ticket->result) {

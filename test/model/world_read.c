@@ -55,7 +55,7 @@ static int read_data(struct reader *rd, struct model_inode *inode)
 	if (inode->size < SKIP_HOLES_FROM)
 		return read_range(rd, inode, 0, inode->size);
 	while (at < inode->size && !rc) {
-		uint64_t data, hole;
+		uint64_t data, hole = 0;
 
 		rc = stet_fs_seek(&rd->ctx, inode->ino, at, false, &data);
 		if (rc == -ENXIO)

@@ -1,0 +1,100 @@
+/* test_mutants.c - the proof that the tests have teeth: with a safeguard left out, they must fail.
+ *
+ * Each mutant is turned on in this process, which then runs, in children, the same runs as the tests of
+ * the model, of crashes and of structure do, seed by seed, until one fails. None that does within the
+ * bound is a failure of the tests.
+ * Only in a build with -Dmutants=true; elsewhere skipped.
+ */
+#include "crash.h"
+#include "structure.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+#define MODEL_SEEDS 40u
+#define MODEL_STEPS 3000u
+#define CRASH_SEEDS 40u
+#define CRASH_IMAGES 300u
+
+static bool model_finds(uint64_t seed)
+{
+	struct run run;
+
+	run_by_seed(seed, MODEL_STEPS, &run);
+	run.mix.txns = STEP_TXNS;
+	return !run_quiet(&run);
+}
+
+static bool crash_finds(uint64_t seed)
+{
+	struct crash_counts counts = { 0 };
+	struct crash_plan plan;
+
+	crash_by_seed(seed, CRASH_IMAGES, &plan);
+	plan.quiet = true;
+	return !crash_run(&plan, &counts);
+}
+
+static bool structure_one(void *arg)
+{
+	return structure_run_case(*(const size_t *)arg);
+}
+
+static bool structure_finds(uint64_t no)
+{
+	size_t at = (size_t)no - 1;
+
+	return at < structure_case_count() && !run_child(structure_one, &at, 60, true, NULL);
+}
+
+struct hunt {
+	const char *by;
+	bool (*finds)(uint64_t seed);
+	uint64_t seeds;
+};
+
+static const struct hunt by_model = { "model", model_finds, MODEL_SEEDS };
+static const struct hunt by_crash = { "crash", crash_finds, CRASH_SEEDS };
+static const struct hunt by_structure = { "structure", structure_finds, 100 };
+
+static const struct {
+	enum stet_mutant mutant;
+	const char *name;
+	const struct hunt *hunts[2];
+} mutants[] = {
+	{ STET_MUTANT_NO_FLUSH, "no flush", { &by_crash } },
+	{ STET_MUTANT_NO_LOCK, "no lock", { &by_model, &by_structure } },
+	{ STET_MUTANT_NO_STRUCTURE, "no structural checks", { &by_model, &by_structure } },
+	{ STET_MUTANT_NO_VALIDATE, "no validation", { &by_model, &by_structure } },
+	{ STET_MUTANT_NO_FIRST_UPDATER, "no first updater", { &by_model, &by_structure } },
+	{ STET_MUTANT_EARLY_REUSE, "early reuse", { &by_crash } },
+};
+
+static bool hunt(const char *name, const struct hunt *h)
+{
+	for (uint64_t seed = 1; seed <= h->seeds; seed++) {
+		if (!h->finds(seed))
+			continue;
+		printf("%s: found by %s, number %" PRIu64 "\n", name, h->by, seed);
+		return true;
+	}
+	printf("%s: NOT found by %s\n", name, h->by);
+	return false;
+}
+
+int main(void)
+{
+	bool ok = true;
+
+	stet_mutant_set(STET_MUTANT_NO_FLUSH);
+	if (!stet_mutant_is(STET_MUTANT_NO_FLUSH)) {
+		printf("this build has no mutants\n");
+		return 77;
+	}
+	for (size_t k = 0; k < sizeof(mutants) / sizeof(mutants[0]); k++) {
+		stet_mutant_set(mutants[k].mutant);
+		for (unsigned i = 0; i < 2 && mutants[k].hunts[i]; i++)
+			ok = hunt(mutants[k].name, mutants[k].hunts[i]) && ok;
+	}
+	return ok ? 0 : 1;
+}
