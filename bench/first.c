@@ -35,7 +35,7 @@ static const char *const names[3] = { "account", "teller", "branch" };
 static char dir[2048];
 static double seconds = 2;
 
-static void die(const char *what, const char *why)
+static _Noreturn void die(const char *what, const char *why)
 {
 	fprintf(stderr, "bench_first: %s: %s\n", what, why);
 	exit(1);
