@@ -5,10 +5,14 @@
  * I2. With a glob, names before its literal prefix are not read, and the first name behind it ends
  *     the listing.
  * I3. A walk keeps one open listing per level; the path grows and shrinks with the depth.
+ * I4. A walk enters a directory only from its parent, from there once, and its start not again. So it ends,
+ *     and what it visits is bounded by the names there are, also when names lead in circles or two lead to one
+ *     directory. (A way from parent to child that meets itself has met its start.)
  */
 #include "api/api_internal.h"
 
 #include "base/buf.h"
+#include "base/hash.h"
 
 #include <dirent.h>
 #include <fnmatch.h>
@@ -258,12 +262,18 @@ void stet_dir_close(struct stet_dir *it)
 struct level {
 	struct stet_dir *it;
 	uint64_t ino;
-	size_t path_len; /* of the directory itself */
+	size_t path_len;          /* of the directory itself */
+	struct stet_hash entered; /* the directories in it that were: struct entered */
+};
+
+struct entered {
+	struct stet_hash_node node; /* by inode number */
 };
 
 struct walking {
 	struct stet_volume *vol;
 	struct stet_tx *tx;
+	bool own_tx; /* nothing changes meanwhile */
 	unsigned flags;
 	stet_walk_fn *fn;
 	void *arg;
@@ -309,17 +319,66 @@ static int visit(struct walking *w, const struct stet_walk_entry *met, const cha
 	return w->fn(w->arg, &entry);
 }
 
+static int note_entered(struct level *level, uint64_t ino)
+{
+	struct entered *entered = stet_alloc(sizeof(*entered));
+	int rc;
+
+	if (!entered)
+		return STET_FAIL(-ENOMEM, "no memory for a walk");
+	rc = stet_hash_insert(&level->entered, ino, &entered->node);
+	if (rc)
+		stet_free(entered);
+	return rc;
+}
+
+/* I4. 1: it may be entered; 0: not, it was moved meanwhile. */
+static int may_enter(struct walking *w, uint64_t ino)
+{
+	struct level *from = &w->levels.v[w->levels.n - 1];
+	struct stet_stat stat = { .ino = ino };
+	int rc = stet_api_run_(w->vol, w->tx, STET_API_READ, stat_ino, NULL, &stat);
+
+	if (rc && rc != -ENOENT)
+		return rc;
+	if (rc == 0 && stat.parent == from->ino && ino != w->levels.v[0].ino &&
+	    !stet_hash_find(&from->entered, ino)) {
+		rc = note_entered(from, ino);
+		return rc ? rc : 1;
+	}
+	if (!w->own_tx)
+		return 0;
+	return STET_FAIL(-EUCLEAN, "directory %llu is named in %llu, which is not its place",
+			 (unsigned long long)ino, (unsigned long long)from->ino);
+}
+
 static int descend(struct walking *w, uint64_t ino)
 {
 	struct level level = { .ino = ino, .path_len = w->path.len };
-	int rc = stet_dir_open(w->vol, w->tx, ino, "", NULL, &level.it);
+	int rc = w->levels.n > 0 ? may_enter(w, ino) : 1;
 
+	if (rc != 1)
+		return rc;
+	rc = stet_dir_open(w->vol, w->tx, ino, "", NULL, &level.it);
 	if (rc)
 		return rc;
+	stet_hash_init(&level.entered, 2);
 	rc = stet_vec_push(&w->levels, level);
 	if (rc)
 		stet_dir_close(level.it);
 	return rc;
+}
+
+static void close_level(struct level *level)
+{
+	struct stet_hash_node *node;
+
+	while ((node = stet_hash_first(&level->entered))) {
+		stet_hash_remove(&level->entered, node);
+		stet_free(stet_container_of(node, struct entered, node));
+	}
+	stet_hash_release(&level->entered);
+	stet_dir_close(level->it);
 }
 
 /* Visits what was met, and goes into it when it is a directory. */
@@ -354,7 +413,7 @@ static int leave(struct walking *w)
 		.post = true,
 	};
 
-	stet_dir_close(level.it);
+	close_level(&level);
 	w->path.len = level.path_len;
 	w->path.p[level.path_len] = 0;
 	return w->flags & STET_WALK_POST ? visit(w, &entry, last_name(w)) : 0;
@@ -413,7 +472,9 @@ static int walk_in(struct walking *w, uint64_t dir, const char *path)
 int stet_walk(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, const char *path,
 	      unsigned flags, stet_walk_fn *fn, void *arg)
 {
-	struct walking w = { .vol = vol, .tx = txn, .flags = flags, .fn = fn, .arg = arg };
+	struct walking w = {
+		.vol = vol, .tx = txn, .own_tx = !txn, .flags = flags, .fn = fn, .arg = arg
+	};
 	int rc = 0;
 
 	if ((flags & ~(STET_WALK_PRE | STET_WALK_POST | STET_WALK_STAT)) ||
@@ -427,7 +488,7 @@ int stet_walk(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, const 
 	while (w.levels.n > 0) {
 		struct level level = stet_vec_pop(&w.levels);
 
-		stet_dir_close(level.it);
+		close_level(&level);
 	}
 	stet_vec_release(&w.levels);
 	stet_buf_release(&w.path);

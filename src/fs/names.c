@@ -149,8 +149,11 @@ int stet_dir_is_below_(struct stet_fs_ctx *ctx, uint64_t dir, uint64_t below, bo
 {
 	struct fs_inode in;
 	uint64_t at = dir;
+	uint64_t mark = 0; /* passed; meeting it again is a cycle */
 
-	for (uint32_t steps = 0; steps < DEPTH_MAX; steps++) {
+	for (uint32_t steps = 0; steps < DEPTH_MAX && at != mark; steps++) {
+		if ((steps & (steps - 1)) == 0)
+			mark = at;
 		if (at == below) {
 			*ret = true;
 			return 0;

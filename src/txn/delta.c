@@ -104,12 +104,15 @@ void stet_delta_prune_(struct stet_engine *engine, struct stet_dnode *dnode)
 }
 
 /* How a new one-block buffer relates to what the log knows of the block: the base of its patch. */
-static void join_patch(struct stet_dnode *dnode, struct stet_version *v)
+static void join_patch(const struct stet_engine *engine, struct stet_dnode *dnode,
+		       struct stet_version *v)
 {
 	struct stet_version *prev = dnode->newest;
 
 	if (!v->patch || !prev || prev->kind != STET_V_BUF || prev->count != v->count)
 		return;
+	if (prev->serial <= engine->root->cut)
+		return; /* kept for an older view: what the block is now, the root knows */
 	if (!stet_list_linked(&dnode->dirty)) {
 		if (!stet_databuf_placed(prev->buf, prev->from, 1)) {
 			v->patch->base_current = true;
@@ -152,7 +155,7 @@ int stet_delta_publish_(struct stet_engine *engine, const void *key, size_t key_
 	struct stet_dnode *dnode = stet_delta_node_(engine, key, key_bytes);
 	STET_DEBUG_ASSERT(!dnode->newest || dnode->newest->serial <= serial);
 	v->serial = serial;
-	join_patch(dnode, v);
+	join_patch(engine, dnode, v);
 	v->older = dnode->newest;
 	dnode->newest = v;
 	charge(engine, (int64_t)stet_version_memory_(v));

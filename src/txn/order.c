@@ -215,7 +215,8 @@ static int prepare_patch(struct stet_engine *engine, const struct stet_skipnode 
 	if (rc)
 		return rc;
 	bool same_key = dnode && dnode->newest && dnode->newest->kind == STET_V_BUF &&
-			dnode->newest->count == 1;
+			dnode->newest->count == 1 &&
+			dnode->newest->serial > engine->root->cut; /* else see join_patch */
 	if (!v->patch->base_hole && stet_addr_is_none(v->patch->base_addr) && !same_key) {
 		stet_free(v->patch);
 		v->patch = NULL;

@@ -4,6 +4,7 @@
  *	MUTATE_SEED   the first one's number (1); each is repeated by its number
  *	MUTATE_JOBS   processes (as many as processors, at most 4)
  *	MUTATE_PRINT  1: what is done and what comes of it; 2: why, too
+ *	MUTATE_FULL   1: each is also written to and goes through the public library, not only every 4th and 16th
  *
  * M1. Mutations are judged in child processes, so that a crash or a hang costs one of them. The number at hand
  *     lies in shared memory; the parent prints the line that repeats it, and goes on.
@@ -59,6 +60,7 @@ static struct base *bases[BASE_COUNT];
 static struct shared *shared;
 static uint64_t first_seed, count;
 static unsigned print_level;
+static bool full;
 static const char *program;
 
 static uint64_t number_of(const char *name, uint64_t otherwise)
@@ -84,7 +86,7 @@ static void run_one(uint64_t seed)
 	if (print_level)
 		printf("%llu %s%s", (unsigned long long)seed, m->what, m->free ? " (free)" : "");
 	fflush(stdout);
-	judge(m, seed % 16 == 1, seed % 4 == 0, &j);
+	judge(m, full || seed % 16 == 1, full || seed % 4 == 0, &j);
 	if (print_level)
 		printf(": %s%s%s\n", name[j.verdict], print_level > 1 ? ": " : "",
 		       print_level > 1 ? j.why : "");
@@ -225,6 +227,7 @@ int main(int argc, char **argv)
 	first_seed = number_of("MUTATE_SEED", 1);
 	count = number_of("MUTATIONS", 2000);
 	print_level = (unsigned)number_of("MUTATE_PRINT", 0);
+	full = number_of("MUTATE_FULL", 0) != 0;
 	jobs = number_of("MUTATE_JOBS", processors < 1   ? 1
 					: processors > 4 ? 4
 							 : (uint64_t)processors);

@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #define NO_INO UINT64_C(1000000) /* of what does not exist */
+#define AGE_MAX 250u /* steps that a transaction may last */
 
 bool duel_fail(struct duel *d, const char *fmt, ...)
 {
@@ -102,8 +103,11 @@ void duel_destroy(struct duel *d)
 void duel_state(const struct duel *d, struct step_state *ret)
 {
 	ret->now = d->now;
-	for (unsigned k = 0; k < STEP_TXNS; k++)
+	for (unsigned k = 0; k < STEP_TXNS; k++) {
 		ret->txn[k] = d->txn[k].txn ? d->txn[k].state : NULL;
+		ret->doomed[k] = d->txn[k].doomed || d->txn[k].hopeless;
+		ret->old[k] = d->counts.steps - d->txn[k].first_step > AGE_MAX;
+	}
 	for (unsigned k = 0; k < STEP_HELD; k++)
 		ret->held[k] = d->held[k] != 0;
 }

@@ -132,6 +132,7 @@ bool duel_begin_(struct duel *d, const struct step *s)
 	t->state = model_get(d->now);
 	t->based_on = t->level == STET_LEVEL_LOCKING ? model_get(d->now) : NULL;
 	t->begun = d->commit_no;
+	t->first_step = d->counts.steps;
 	return true;
 }
 
@@ -252,6 +253,13 @@ static bool apply_commit(struct duel *d, struct duel_txn *t)
 			ok = bad_commit(d, t, done, "what it changed was changed by another");
 		if (!ok)
 			break;
+		if (done->op.kind == MODEL_LINK && done->changes) {
+			/* It had a name when the transaction was ordered. */
+			const struct model_inode *inode = model_find(d->now, done->op.ino);
+
+			if (!inode || inode->nlink > 0)
+				done->op.flags |= MODEL_ORDERED;
+		}
 		model_apply(&next, &done->op, now_ns, ++d->stamp, &d->model);
 		if (done->rc < 0 && d->model.rc < 0)
 			continue; /* in vain then and now */

@@ -137,6 +137,8 @@ struct model_name {
 
 /** MAKE: mode and gid are final, whatever the directory says. */
 #define MODEL_INHERITED 1u
+/** LINK: done again when it is ordered, where only the sum of names counts. */
+#define MODEL_ORDERED 0x100u
 
 /** Set and flag bits are those of fs.h. */
 struct model_op {

@@ -251,7 +251,7 @@ static int do_link(struct call *c)
 		return -ENOENT;
 	if (is_dir(inode))
 		return -EPERM;
-	if (inode->nlink == 0)
+	if (inode->nlink == 0 && !(op->flags & MODEL_ORDERED))
 		return -ENOENT;
 	type = (uint8_t)((inode->mode & S_IFMT) >> 12);
 	rc = check_add(c, &dir);

@@ -385,6 +385,8 @@ static void gen_other(struct gen *g)
 	uint64_t dice = below(g, 1000);
 
 	s->slot = (uint8_t)below(g, STEP_HELD);
+	if (g->mix->long_txns && chance(g, 70))
+		dice = 999;
 	if (dice < 8 && g->mix->reopen)
 		s->kind = STEP_REOPEN;
 	else if (dice < 20 && g->mix->kill)
@@ -444,6 +446,11 @@ void step_random(struct stet_random *random, const struct step_mix *mix,
 		return;
 	}
 	g.m = ret->actor ? state->txn[ret->actor - 1] : state->now;
+	if (ret->actor && (state->doomed[ret->actor - 1] || state->old[ret->actor - 1]) &&
+	    chance(&g, 80)) {
+		ret->kind = chance(&g, 50) ? STEP_ABORT : STEP_COMMIT;
+		return;
+	}
 	if (ret->actor && dice < (mix->long_txns ? 7u : 17u)) {
 		ret->kind = dice < (mix->long_txns ? 6u : 8u) ? STEP_ABORT : STEP_COMMIT;
 		ret->flags = chance(&g, 30);
