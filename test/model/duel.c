@@ -19,7 +19,7 @@
 #include <sys/stat.h>
 
 #define NO_INO UINT64_C(1000000) /* of what does not exist */
-#define AGE_MAX 250u /* steps that a transaction may last */
+#define AGE_MAX 250u             /* steps that a transaction may last */
 
 bool duel_fail(struct duel *d, const char *fmt, ...)
 {

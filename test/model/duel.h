@@ -49,6 +49,7 @@ struct duel_txn {
 	struct model *state;    /* with the own changes */
 	struct model *based_on; /* LOCKING: what state was made from */
 	uint64_t begun;         /* commits up to this one are in the view */
+	uint64_t first_step;
 	STET_VEC(struct duel_done) done;
 	STET_VEC(struct facet) facets;
 	bool blocked; /* waits for a lock, to do: */

@@ -65,8 +65,8 @@ struct step_mix {
 struct step_state {
 	const struct model *now;
 	const struct model *txn[STEP_TXNS]; /* what each open transaction sees */
-	bool doomed[STEP_TXNS]; /* only their end is left */
-	bool old[STEP_TXNS]; /* it is time to end them: what they see takes room */
+	bool doomed[STEP_TXNS];             /* only their end is left */
+	bool old[STEP_TXNS];                /* it is time to end them: what they see takes room */
 	bool held[STEP_HELD];
 };
 
