@@ -124,7 +124,7 @@ struct stet_mkfs_options {
 			      * least 16 MiB */
 	uint32_t segment_bytes; /* a power of two, 256 KiB .. 16 MiB; 0: by the volume's size */
 	uint32_t meta_copies;   /* of metadata nodes, 1 or 2; 0: 2 */
-	uint32_t data_copies;   /* of file data, 1 or 2; 0: 1 */
+	uint32_t data_copies;   /* of file data, 1; 0: 1 (2 is reserved: -EOPNOTSUPP) */
 	const char *label;      /* at most 64 bytes; NULL: none */
 	uint32_t root_mode;     /* permissions of the root directory; 0: 0755 */
 	uint32_t root_uid, root_gid; /* its owner */

@@ -44,6 +44,8 @@ static int check_options(const struct stet_mkfs_options *o)
 	    (o->segment_bytes < SEG_BYTES_MIN || o->segment_bytes > SEG_BYTES_MAX ||
 	     (o->segment_bytes & (o->segment_bytes - 1))))
 		return STET_FAIL(-EINVAL, "segments of %u bytes", o->segment_bytes);
+	if (o->data_copies == 2)
+		return STET_FAIL(-EOPNOTSUPP, "two copies of file data are not in this version");
 	if (o->meta_copies > 2 || o->data_copies > 2)
 		return STET_FAIL(-EINVAL, "more than 2 copies");
 	if (o->label && strlen(o->label) > 64)

@@ -185,7 +185,7 @@ static int run_mkfs(const struct stet_cli_command *cmd, struct stet_cli_words *w
 		  "256K to 16M, a power of two (default: by the size)" },
 		{ 0, "meta-copies", STET_CLI_NUMBER, &m.meta_copies, "1|2",
 		  "copies of metadata (default: 2)" },
-		{ 0, "data-copies", STET_CLI_NUMBER, &m.data_copies, "1|2",
+		{ 0, "data-copies", STET_CLI_NUMBER, &m.data_copies, "1",
 		  "copies of file data (default: 1)" },
 		{ 0, "compress", STET_CLI_STRING, &m.compress, "none", "no compression yet" },
 		{ 'L', "label", STET_CLI_STRING, &m.options.label, "TEXT", "at most 64 bytes" },
@@ -212,7 +212,7 @@ static int run_mkfs(const struct stet_cli_command *cmd, struct stet_cli_words *w
 const struct stet_cli_command stet_cli_mkfs_ = {
 	.name = "mkfs",
 	.synopsis = "VOLUME [--size SIZE] [--segment-size SIZE] [--meta-copies 1|2] "
-		    "[--data-copies 1|2]\n       [--label TEXT] [--force] [--json]",
+		    "[--data-copies 1]\n       [--label TEXT] [--force] [--json]",
 	.summary = "Make an empty volume in an image file or on a block device",
 	.details =
 		"Refuses what holds anything but zeros, unless --force is given. SIZE takes K, M, "

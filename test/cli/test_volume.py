@@ -15,10 +15,10 @@ class Mkfs(CliTest):
         self.assertEqual(os.path.getsize(self.path("a.img")), 16 << 20)
         self.ok("mkfs", "--size=20971520", "b.img", "--quiet")
         self.ok("mkfs", "c.img", "--size", "33M", "--segment-size", "512K", "--meta-copies", "1",
-                "--data-copies", "2", "--label", "a label")
+                "--data-copies", "1", "--label", "a label")
         stats = self.ok("stats", "--json", "c.img").json
         self.assertEqual([stats[k] for k in ("segment_bytes", "meta_copies", "data_copies",
-                                             "label")], [512 << 10, 1, 2, "a label"])
+                                             "label")], [512 << 10, 1, 1, "a label"])
         info = self.ok("mkfs", "d.img", "-s", "16M", "--json").json
         self.assertRegex(info["uuid"], r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 

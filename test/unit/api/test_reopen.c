@@ -144,7 +144,7 @@ static int tear_down_image(void **state)
 static void image_file(void **state)
 {
 	const char *path = ((struct image *)*state)->path;
-	struct stet_mkfs_options mkfs = { .label = "test", .root_mode = 0700, .data_copies = 2 };
+	struct stet_mkfs_options mkfs = { .label = "test", .root_mode = 0700 };
 	struct stet_volume *vol, *other;
 	struct stet_statfs fs;
 	struct stet_stat st;
@@ -153,6 +153,9 @@ static void image_file(void **state)
 	mkfs.size_bytes = (uint64_t)1 << 20;
 	FAILS(-ENOSPC, stet_mkfs(path, &mkfs));
 	mkfs.size_bytes = (uint64_t)32 << 20;
+	mkfs.data_copies = 2;
+	FAILS(-EOPNOTSUPP, stet_mkfs(path, &mkfs)); /* rather than one copy in silence */
+	mkfs.data_copies = 0;
 	OK(stet_mkfs(path, &mkfs));
 	FAILS(-EEXIST, stet_mkfs(path, &mkfs));
 	OK(stet_open(path, NULL, &vol));
@@ -161,7 +164,7 @@ static void image_file(void **state)
 	FAILS(-EBUSY, stet_mkfs(path, &mkfs));
 	OK(stet_statfs(vol, &fs));
 	assert_string_equal(fs.label, "test");
-	assert_int_equal(fs.data_copies, 2);
+	assert_int_equal(fs.data_copies, 1);
 	OK(stet_statat(vol, NULL, STET_ROOT, "/", 0, &st));
 	assert_int_equal(st.mode, S_IFDIR | 0700);
 	unit_write(vol, NULL, "f", "in a file");
