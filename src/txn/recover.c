@@ -2,7 +2,7 @@
  *
  * A1. Of the two slots the one with the higher sequence is tried first; when its record or a table page
  *     cannot be read right, the other one is: it names everything it needs, and its log leads to the
- *     same state.
+ *     same state. If it does not lead so far, that is corruption: the slot proves that it did.
  * A2. Roll-forward puts each batch into the delta under the batch's cut. Nothing is written by it; what
  *     it finds placed is held, and remembered until the first checkpoint says what is still needed.
  * A3. A patch is applied to its base as read and verified. If the base cannot be read, the block stays
@@ -238,6 +238,8 @@ static int replay_record(void *arg, uint64_t cut, int64_t wall_ns, const struct 
 	if (cut < engine->serial)
 		return STET_FAIL(-EUCLEAN, "the log goes back from %llu to %llu",
 				 (unsigned long long)engine->serial, (unsigned long long)cut);
+	if (cut == engine->root->cut && rec->type != STET_REC_NEXT_INO)
+		return 0; /* the root holds it */
 	switch (rec->type) {
 	case STET_REC_PUT:
 		return replay_put(engine, rec, cut);
@@ -408,5 +410,8 @@ int stet_recover_(struct stet_engine *engine)
 		rc = load_checkpoint(engine, &slot[1 - first], &rec); /* A1 */
 	if (!rc)
 		rc = roll_forward(engine, &rec);
+	if (!rc && engine->serial < slot[first].cut && !engine->config.accept_prefix) /* A1 */
+		rc = STET_FAIL(-EUCLEAN, "checkpoint %llu is damaged, and the log ends before it",
+			       (unsigned long long)slot[first].sequence);
 	return rc || engine->config.read_only ? rc : check_counters(engine);
 }

@@ -6,7 +6,8 @@
  * J2. Hostile changes (checksums fixed): no crash, no hang. Who opens such an image gets a report from the
  *     check, or everything is as it was, unless the change is one that nobody can tell (m->free).
  * J3. In both: what cannot be read is reported by the check. Reading writes nothing. Memory never runs out.
- * J4. After operations on a damaged image, what they did not touch is as before.
+ * J4. What there are two of, may be lost once: a superblock, a checkpoint, a copy of a node cost nothing.
+ * J5. After operations on a damaged image, what they did not touch is as before.
  */
 #include "judge.h"
 
@@ -28,7 +29,7 @@ struct trial {
 	bool any_state;
 	bool changed;     /* states became empty */
 	uint64_t new_ino; /* not 0: operations were done; what they touched is not asked */
-	char first_error[256];
+	char first_error[256], open_error[256];
 };
 
 static void bad(struct trial *t, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -187,6 +188,66 @@ static uint64_t legal_states(const struct mutation *m)
 	return states;
 }
 
+/* --- J4: what must be survived --- */
+
+/* The sequence of a checkpoint that cannot be used without the part, 0 when there is none; both: UINT64_MAX. */
+static uint64_t checkpoint_of(const struct atlas *a, uint32_t part)
+{
+	const struct part *p = &a->parts.v[part];
+	uint64_t sequence = 0;
+
+	if (p->kind == PART_SLOT || p->kind == PART_RECORD)
+		return p->serial;
+	for (size_t i = 0; p->kind == PART_PAGE && i < a->refs.n; i++) {
+		const struct part *holder = &a->parts.v[a->refs.v[i].holder];
+
+		if (a->refs.v[i].target == part && holder->kind == PART_RECORD)
+			sequence = sequence && sequence != holder->serial ? UINT64_MAX
+									  : holder->serial;
+	}
+	return sequence;
+}
+
+static bool must_survive(const struct mutation *m)
+{
+	const struct atlas *a = m->base->atlas;
+	uint64_t lost = 0; /* a checkpoint */
+	unsigned superblocks = 3;
+
+	if (m->fixed || m->lessened)
+		return false;
+	for (uint32_t i = 0; i < a->parts.n; i++) {
+		const struct part *p = &a->parts.v[i];
+		uint64_t checkpoint;
+
+		if (!p->live || !touched(m, p->off, p->len) ||
+		    (p->off2 && !touched(m, p->off2, p->len)))
+			continue;
+		checkpoint = checkpoint_of(a, i);
+		if (p->kind == PART_SUPERBLOCK)
+			superblocks--;
+		else if (checkpoint == 0 || (lost != 0 && lost != checkpoint))
+			return false;
+		else
+			lost = checkpoint;
+	}
+	return superblocks > 0 && lost != UINT64_MAX;
+}
+
+static void check_survived(struct trial *t)
+{
+	unsigned last = t->m->base->state_count - 1;
+
+	if (!must_survive(t->m))
+		return;
+	if (t->ret->verdict == VERDICT_REFUSED)
+		bad(t, "nothing is lost, but it cannot be opened: %.300s", t->open_error);
+	else if (t->errors > 0)
+		bad(t, "nothing is lost, but %s", t->first_error);
+	else if (!(t->states >> last & 1))
+		bad(t, "nothing is lost, but it shows an earlier state");
+}
+
 /* --- asking --- */
 
 static bool is_excluded(const struct trial *t, uint64_t ino)
@@ -314,6 +375,7 @@ static void read_only(struct trial *t)
 	if (rc) {
 		t->ret->verdict = VERDICT_REFUSED;
 		snprintf(t->ret->why, sizeof(t->ret->why), "%d %s", rc, stet_error_text());
+		snprintf(t->open_error, sizeof(t->open_error), "%d %.200s", rc, stet_error_text());
 		note_refused(t, rc);
 	} else {
 		check(t, &v);
@@ -324,6 +386,7 @@ static void read_only(struct trial *t)
 	stet_device_stats(t->m->device, &after);
 	if (after.writes != before.writes || after.discards != before.discards)
 		bad(t, "reading wrote to the device"); /* J3 */
+	check_survived(t);
 }
 
 /* --- changing --- */
@@ -410,7 +473,7 @@ static void change_at_random(struct mutation *m, struct volume *v)
 	}
 }
 
-/* J4 */
+/* J5 */
 static void look_again(struct trial *t)
 {
 	struct volume v;

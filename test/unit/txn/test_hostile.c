@@ -336,6 +336,43 @@ static void test_slot_of_another_sequence(void **state)
 	end(&u);
 }
 
+static void flip(struct unit *u, struct stet_place place)
+{
+	uint8_t byte;
+
+	assert_int_equal(stet_device_read(u->device, offset_of(u, place) + 100, &byte, 1), 0);
+	byte ^= 1;
+	assert_int_equal(stet_device_write(u->device, offset_of(u, place) + 100, &byte, 1), 0);
+}
+
+/* The newest checkpoint's record is lost: the older one's log leads to the same state, or nobody opens it. */
+static void test_lost_record(void **state)
+{
+	struct stet_ckpt_record at;
+	struct stet_ckpt_slot slot[2];
+	struct stet_key key;
+	struct stet_val val;
+	struct unit u;
+	int rc[2];
+
+	(void)state;
+	start(&u, 0);
+	stet_log_position(stet_engine_log(u.engine), &at);
+	put(&u, 1, 100);
+	assert_int_equal(stet_engine_settle(u.engine), 0);
+	stet_log_read_slots(u.device, u.sb.volume_id, slot, rc);
+	flip(&u, slot[slot[1].sequence > slot[0].sequence].record);
+	assert_int_equal(reopen(&u, true), 0);
+	record_key(&key, 1);
+	assert_int_equal(stet_view_get(u.engine, NULL, &key, &val), 0);
+	flip(&u, at.chain_next1);
+	assert_int_equal(reopen(&u, true), -EUCLEAN);
+	u.config.accept_prefix = true;
+	assert_int_equal(reopen(&u, true), 0);
+	assert_int_equal(stet_view_get(u.engine, NULL, &key, &val), -ENOENT);
+	end(&u);
+}
+
 static void test_ro_compat(void **state)
 {
 	struct unit u;
@@ -417,11 +454,17 @@ static void test_hopeless_checkpoint(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_patches),     cmocka_unit_test(test_items),
-		cmocka_unit_test(test_run_serials), cmocka_unit_test(test_cut_goes_back),
-		cmocka_unit_test(test_counters),    cmocka_unit_test(test_wrong_slot),
-		cmocka_unit_test(test_live_ahead),  cmocka_unit_test(test_slot_of_another_sequence),
-		cmocka_unit_test(test_ro_compat),   cmocka_unit_test(test_hopeless_checkpoint),
+		cmocka_unit_test(test_patches),
+		cmocka_unit_test(test_items),
+		cmocka_unit_test(test_run_serials),
+		cmocka_unit_test(test_cut_goes_back),
+		cmocka_unit_test(test_counters),
+		cmocka_unit_test(test_wrong_slot),
+		cmocka_unit_test(test_live_ahead),
+		cmocka_unit_test(test_slot_of_another_sequence),
+		cmocka_unit_test(test_lost_record),
+		cmocka_unit_test(test_ro_compat),
+		cmocka_unit_test(test_hopeless_checkpoint),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
