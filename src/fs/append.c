@@ -73,7 +73,11 @@ static int stage(struct fs_data *d, const void *data, size_t len)
 		rc = stet_data_reserve_(d, d->in.i.size + d->file->append.len + len, len, false);
 	if (!rc)
 		rc = stet_state_claim_(d->ctx, d->ino, STET_CLAIM_ALIVE);
-	return rc ? rc : stet_buf_append(&d->file->append, data, len);
+	if (!rc)
+		rc = stet_buf_append(&d->file->append, data, len);
+	if (!rc)
+		d->file->keep_mtime = false;
+	return rc;
 }
 
 int stet_fs_append(struct stet_fs_ctx *ctx, uint64_t ino, const void *data, size_t len)

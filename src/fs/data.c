@@ -27,6 +27,7 @@ int stet_data_begin_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_data *d)
 	d->ino = ino;
 	d->file = NULL;
 	d->pending_from = UINT64_MAX;
+	d->more_follows = false;
 	if (!rc)
 		rc = stet_inode_get_(ctx, ino, STET_ATTR_EXISTS, &d->in);
 	if (rc)

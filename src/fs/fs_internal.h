@@ -131,6 +131,7 @@ struct fs_file {
 	struct fs_ranges lazy;    /* of mine: gone, but what was mapped there is not counted yet */
 	uint64_t lazy_from;       /* the lowest of it; UINT64_MAX: none */
 	struct stet_buf append;   /* staged, to be written at the end when ordered */
+	bool keep_mtime;          /* the mtime was set after what was appended */
 };
 
 struct fs_state {
@@ -261,6 +262,7 @@ struct fs_data {
 	struct fs_inode in;
 	struct fs_file *file;  /* NULL: direct */
 	uint64_t pending_from; /* an earlier truncation has yet to free blocks from here on */
+	bool more_follows;     /* the operation may still fail after a write (W3 of write.c) */
 };
 /* Reads the inode. -EISDIR, -EINVAL (no regular file), -EROFS. */
 STET_CHECKED int stet_data_begin_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_data *d);

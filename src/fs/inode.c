@@ -485,6 +485,9 @@ int stet_fs_setattr(struct stet_fs_ctx *ctx, uint64_t ino, unsigned set,
 	if (rc || !(set & ~STET_FS_SET_SIZE))
 		return rc;
 	setattr_intent(ctx, set, attr, &n);
+	struct fs_file *file = stet_state_find_file_(ctx, ino);
+	if (file && (set & STET_FS_SET_MTIME))
+		file->keep_mtime = file->append.len > 0;
 	rc = stet_intent_send_(ctx, ino, &n, NULL);
 	if (!rc)
 		rc = stet_state_claim_(ctx, ino, STET_CLAIM_ALIVE);

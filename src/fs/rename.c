@@ -67,6 +67,24 @@ static int read_sides(struct stet_fs_ctx *ctx, struct rename *r, unsigned flags)
 	return (flags & STET_FS_RENAME_NOREPLACE) && r->to.there.ino != 0 ? -EEXIST : 0;
 }
 
+/* That `dir` lies below is what the caller learns: every step of the way up must stay so. */
+static int keep_way(struct stet_fs_ctx *ctx, uint64_t dir, uint64_t below)
+{
+	struct fs_inode in;
+
+	while (dir != below) { /* stet_dir_is_below_ has been here */
+		int rc = stet_fs_read_lock_(ctx, STET_LOCK_ATTR, dir, STET_ATTR_PARENT,
+					    STET_LOCK_S);
+
+		if (!rc)
+			rc = stet_inode_must_(ctx, dir, STET_ATTR_PARENT, &in);
+		if (rc)
+			return rc;
+		dir = in.i.parent;
+	}
+	return 0;
+}
+
 /* Types and loops, as the transaction sees them. */
 static int check_move(struct stet_fs_ctx *ctx, const struct side *from, const struct side *to,
 		      bool exchange)
@@ -76,10 +94,12 @@ static int check_move(struct stet_fs_ctx *ctx, const struct side *from, const st
 
 	if (is_dir(&from->there) && (from->dir != to->dir || from->there.ino == to->dir))
 		rc = stet_dir_is_below_(ctx, to->dir, from->there.ino, &loop);
+	if (!rc && loop) {
+		rc = keep_way(ctx, to->dir, from->there.ino);
+		return rc ? rc : -EINVAL;
+	}
 	if (rc)
 		return rc;
-	if (loop)
-		return -EINVAL;
 	if (exchange || to->there.ino == 0)
 		return 0;
 	if (is_dir(&from->there) && !is_dir(&to->there))

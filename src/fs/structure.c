@@ -162,6 +162,7 @@ static int make_orphans(struct stet_fs_ctx *ctx, struct fs_state *state)
 
 static int write_append(struct stet_fs_ctx *ctx, struct fs_file *file)
 {
+	struct stet_inode_intent n = { .set = STET_SET_MTIME_ };
 	struct fs_data d = { .ctx = ctx, .ino = file->ino, .pending_from = UINT64_MAX };
 	int rc = stet_inode_get_(ctx, file->ino, 0, &d.in);
 
@@ -172,7 +173,10 @@ static int write_append(struct stet_fs_ctx *ctx, struct fs_file *file)
 	if (file->append.len > STET_FILE_SIZE_MAX - d.in.i.size)
 		return STET_FAIL(-EFBIG, "inode %" PRIu64 ": an append beyond the largest size",
 				 file->ino);
+	n.mtime_ns = d.in.i.mtime_ns;
 	rc = stet_data_write_(&d, d.in.i.size, file->append.p, file->append.len);
+	if (!rc && file->keep_mtime)
+		rc = stet_intent_send_(ctx, file->ino, &n, NULL);
 	if (!rc)
 		stet_buf_clear(&file->append);
 	return rc;

@@ -36,6 +36,7 @@ static int zero_within(struct fs_data *d, uint64_t off, uint64_t end)
 	rc = is_mapped(d, off >> STET_BLOCK_SHIFT, &mapped);
 	if (rc || !mapped)
 		return rc;
+	d->more_follows = true;
 	return stet_data_write_(d, off, zeros, end - off);
 }
 

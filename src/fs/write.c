@@ -14,7 +14,8 @@
  * W2. Bytes of a buffer behind what was written are zero. Room to spare is cleared when it is
  *     taken, for an extent may have been cut shorter.
  * W3. Bytes are copied into PLACE buffers last, when everything else has succeeded; at PLAIN also what
- *     ordering will need, for such a buffer may be the committed state's.
+ *     ordering will need, for such a buffer may be the committed state's; and not at all where the
+ *     operation may still fail afterwards.
  */
 #include <string.h>
 
@@ -347,7 +348,7 @@ static int plan(struct write *w)
 			if (rc)
 				return rc;
 		}
-	} else {
+	} else if (!w->d->more_follows || stet_txn_level(w->d->ctx->txn) != STET_LEVEL_PLAIN) {
 		rc = plan_place(w, &first, to);
 		if (rc || first >= to)
 			return rc;
