@@ -12,6 +12,8 @@
  *     waits for space gets ENOSPC instead of waiting for ever.
  * G5. A victim is taken only when there is room for what is live in it besides all that was promised: it
  *     comes free two checkpoints later at the earliest.
+ * G6. A segment in which blocks are dying is no victim, but a checkpoint or two may release them: those come
+ *     before giving up.
  */
 #include "clean/clean.h"
 
@@ -25,6 +27,7 @@
 
 #define RUNS_PER_STEP 8u
 #define VICTIMS_PER_CHECKPOINT 8u
+#define BARREN_ROUNDS_MAX 2u
 #define SPARE_SEGMENTS 4u /* what the log and a checkpoint may open */
 
 struct item {
@@ -47,6 +50,7 @@ struct stet_cleaner {
 	uint32_t emptied; /* victims since the last checkpoint was asked for */
 	uint32_t waiting; /* checkpoints to come: one frees what was moved, the next releases it */
 	struct stet_ticket ckpt;
+	uint32_t barren; /* G6: rounds without a victim */
 	struct stet_clean_stats stats;
 };
 
@@ -314,6 +318,18 @@ static int move_step(struct stet_cleaner *c, struct stet_ticket *ticket)
 	return c->next < c->items.n ? 1 : victim_done(c);
 }
 
+/* G6 */
+static bool checkpoint_may_help(struct stet_cleaner *c)
+{
+	struct stet_space_usage u;
+
+	stet_space_usage(stet_engine_space(c->engine), &u);
+	if (u.dying_blocks <= u.pinned_blocks || c->barren >= BARREN_ROUNDS_MAX)
+		return false;
+	c->barren++;
+	return true;
+}
+
 int stet_clean_step(struct stet_cleaner *cleaner, struct stet_ticket *ticket)
 {
 	if (cleaner->waiting)
@@ -323,11 +339,14 @@ int stet_clean_step(struct stet_cleaner *cleaner, struct stet_ticket *ticket)
 	if (wanted(cleaner) == 0)
 		return 0;
 	int rc = pick(cleaner);
+	if (!rc)
+		cleaner->barren = 0;
 	if (rc != -ENOENT)
 		return rc ? rc : 1;
 	cleaner->requested = 0;
-	if (cleaner->emptied > 0)
+	if (cleaner->emptied > 0 || checkpoint_may_help(cleaner))
 		return ask_checkpoint(cleaner, 2);
+	cleaner->barren = 0;
 	stet_engine_cleaned(cleaner->engine, false); /* G4 */
 	return 0;
 }

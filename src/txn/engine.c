@@ -404,13 +404,16 @@ void stet_engine_pressure(const struct stet_engine *engine, struct stet_engine_p
 	if (ret->waiters)
 		spare += OPERATION_BYTES_MAX / STET_BLOCK_SIZE / engine->sb.seg_blocks;
 	stet_short_of_slots_(engine, spare, &missing);
-	if (stet_release_due_(engine) || engine->ckpt || engine->failed || engine->config.read_only)
+	if (stet_release_due_(engine) || engine->ckpt || engine->ckpt_wanted || engine->failed ||
+	    engine->config.read_only)
 		missing = 0; /* a checkpoint may do: ask again after it */
 	ret->want_segments = (uint32_t)missing;
 }
 
 void stet_engine_cleaned(struct stet_engine *engine, bool progress)
 {
+	if (!progress && stet_short_of_slots_(engine, 0, NULL) && stet_txn_expire_oldest_(engine))
+		progress = engine->ckpt_wanted = true;
 	engine->clean_hopeless = !progress;
 	if (!progress)
 		stet_space_kick_(engine);

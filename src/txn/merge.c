@@ -351,7 +351,8 @@ int stet_scan_open(struct stet_txn *txn, const struct stet_key *from, const stru
 
 int stet_scan_next(struct stet_scan *scan, struct stet_key *ret_key, struct stet_val *ret_val)
 {
-	int rc = stet_merge_next_(&scan->m, ret_key, ret_val, NULL);
+	int rc = scan->txn->doomed ? scan->txn->doomed
+				   : stet_merge_next_(&scan->m, ret_key, ret_val, NULL);
 
 	if (rc == 1 && ret_val->serial > scan->txn->read_max)
 		scan->txn->read_max = ret_val->serial;

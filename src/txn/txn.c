@@ -4,6 +4,8 @@
  * N2. PLAIN transactions hold no locks: what they change is published before the volume's lock is let go.
  * N3. What a transaction reserved stays promised until it ends; when it is ordered, the promise passes
  *     to the engine until a checkpoint has made the blocks live.
+ * N4. When space runs short and nothing else helps, the transaction with the oldest view loses it: it is
+ *     doomed with -ESTALE, and what only its view needed is released by the next checkpoint.
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -90,6 +92,35 @@ void stet_txn_end(struct stet_txn *txn)
 	}
 	stet_text_release(&txn->conflict);
 	stet_free(txn);
+}
+
+static bool give_up_view(struct stet_txn *txn)
+{
+	struct stet_engine *engine = txn->engine;
+	struct stet_view *now;
+
+	if (txn->view->root->cut >= engine->root->cut || txn->ordering || txn->spilling)
+		return false; /* it holds nothing back, or is in use */
+	if (stet_view_open(engine, &now))
+		return false;
+	if (!txn->doomed)
+		stet_text_puts(&txn->conflict,
+			       "space ran short, and this transaction read the oldest state");
+	stet_txn_doom(txn, -ESTALE);
+	stet_view_close(txn->view);
+	txn->view = now;
+	return true;
+}
+
+bool stet_txn_expire_oldest_(struct stet_engine *engine)
+{
+	struct stet_list *pos;
+
+	STET_LIST_FOREACH(pos, &engine->txns) {
+		if (give_up_view(stet_container_of(pos, struct stet_txn, link)))
+			return true;
+	}
+	return false;
 }
 
 enum stet_level stet_txn_level(const struct stet_txn *txn)
@@ -286,6 +317,7 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 	if (!rc && !privileged && stet_short_of_slots_(engine, 0, NULL)) {
 		stet_space_unreserve(engine->space, blocks);
 		rc = -ENOSPC;
+		tight = tight || !engine->clean_hopeless;
 	}
 	if (!rc) {
 		txn->promised += blocks;

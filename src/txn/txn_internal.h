@@ -375,6 +375,8 @@ void stet_ckpt_flushed_(struct stet_engine *engine, struct stet_job *job, bool o
 void stet_ckpt_abort_(struct stet_engine *engine);
 /* Slots are short and the newest checkpoint freed at least a segment: another one releases it. */
 bool stet_release_due_(const struct stet_engine *engine);
+/* N4 of txn.c. True: the next checkpoint will release something. */
+bool stet_txn_expire_oldest_(struct stet_engine *engine);
 bool stet_ckpt_due_(const struct stet_engine *engine);
 
 /* recover.c */

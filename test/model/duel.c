@@ -19,6 +19,7 @@
 #include <sys/stat.h>
 
 #define NO_INO UINT64_C(1000000) /* of what does not exist */
+#define FULL_PERCENT 60u         /* with the reserve */
 #define AGE_MAX 250u             /* steps that a transaction may last */
 
 bool duel_fail(struct duel *d, const char *fmt, ...)
@@ -121,12 +122,12 @@ void duel_print_counts(const struct duel *d, struct stet_text *t)
 			 "%" PRIu64 " steps: %" PRIu64 " ops (%" PRIu64 " changes), %" PRIu64
 			 " refused, %" PRIu64 " commits, %" PRIu64 " conflicts, %" PRIu64
 			 " deadlocks, %" PRIu64 " waits, %" PRIu64 " ENOSPC, %" PRIu64
-			 " reopens, %" PRIu64 " kills, %" PRIu64 " compares; %" PRIu64
-			 " flushes, %" PRIu64 " checkpoints, %" PRIu64 " spills, %" PRIu64
-			 " segments cleaned",
+			 " expired, %" PRIu64 " reopens, %" PRIu64 " kills, %" PRIu64
+			 " compares; %" PRIu64 " flushes, %" PRIu64 " checkpoints, %" PRIu64
+			 " spills, %" PRIu64 " segments cleaned",
 			 c->steps, c->ops, c->changes, c->refused, c->commits, c->conflicts,
-			 c->deadlocks, c->waits, c->nospace, c->reopens, c->kills, c->compares,
-			 w->flushes, w->checkpoints, w->spills, w->cleaned);
+			 c->deadlocks, c->waits, c->nospace, c->expired, c->reopens, c->kills,
+			 c->compares, w->flushes, w->checkpoints, w->spills, w->cleaned);
 }
 
 /* --- resolving --- */
@@ -333,8 +334,20 @@ static void refresh(struct duel *d, struct duel_txn *t)
 
 static bool refused(const struct duel *d, int rc)
 {
-	return rc == -EBUSY || rc == -EDEADLK || rc == -ENOSPC ||
+	return rc == -EBUSY || rc == -EDEADLK || rc == -ENOSPC || rc == -ESTALE ||
 	       (d->faults && (rc == -EIO || rc == -EROFS)) || (d->memory_faults && rc == -ENOMEM);
+}
+
+/* No room may be said only when much of it is in use, or promised, or held by what is being read. */
+static bool really_full(const struct duel *d, const struct model_op *op)
+{
+	struct stet_space_usage u;
+
+	stet_space_usage(stet_engine_space(d->w->engine), &u);
+	return (u.live_blocks + u.held_blocks + u.reserved_blocks + op->len / STET_BLOCK_SIZE +
+		u.reserve_blocks) *
+		       100 >=
+	       u.capacity_blocks * FULL_PERCENT;
 }
 
 /* The system refuses: may it? */
@@ -346,6 +359,22 @@ static bool judge_refusal(struct duel *d, const struct model_op *op, struct duel
 	d->counts.refused++;
 	d->counts.nospace += d->real.rc == -ENOSPC;
 	d->counts.deadlocks += d->real.rc == -EDEADLK;
+	if (d->real.rc == -ENOSPC && !really_full(d, op)) {
+		struct stet_space_usage u;
+
+		differs(d, op, t);
+		stet_space_usage(stet_engine_space(d->w->engine), &u);
+		stet_text_printf(&d->why,
+				 "\n  of %" PRIu64 " blocks are live %" PRIu64 ", held %" PRIu64
+				 ", pinned %" PRIu64 ", reserved %" PRIu64
+				 "; free segments %u of %u",
+				 u.capacity_blocks, u.live_blocks, u.held_blocks, u.pinned_blocks,
+				 u.reserved_blocks, u.slots_free, u.slots_total);
+		return false;
+	}
+	d->counts.expired += d->real.rc == -ESTALE;
+	if (d->real.rc == -ESTALE) /* its view was given up: space ran short */
+		return (t && t->doomed) || differs(d, op, t);
 	if (d->real.rc != -EBUSY && d->real.rc != -EDEADLK)
 		return true;
 	if (duel_may_refuse_(d, t, facets, count))
@@ -570,7 +599,7 @@ static bool compare_view(struct duel *d, const struct step *s)
 	struct stet_text text;
 	int rc;
 
-	if (!t->txn || t->level != STET_LEVEL_SNAPSHOT || t->doomed || t->done.n > 0)
+	if (!t->txn || t->level != STET_LEVEL_SNAPSHOT || stet_txn_doomed(t->txn) || t->done.n > 0)
 		return duel_compare(d);
 	rc = world_read_tree(d->w, t->txn, &have);
 	if (rc)

@@ -58,8 +58,8 @@ struct duel_txn {
 };
 
 struct duel_counts {
-	uint64_t steps, ops, changes, refused, commits, conflicts, deadlocks, nospace, reopens,
-		kills, compares, waits;
+	uint64_t steps, ops, changes, refused, commits, conflicts, deadlocks, nospace, expired,
+		reopens, kills, compares, waits;
 };
 
 struct duel {

@@ -276,7 +276,7 @@ static bool apply_commit(struct duel *d, struct duel_txn *t)
 static bool judge_failure(struct duel *d, struct duel_txn *t, int rc, bool was_doomed)
 {
 	d->counts.conflicts++;
-	if (was_doomed || (d->faults && (rc == -EIO || rc == -EROFS)))
+	if (was_doomed || rc == -ESTALE || (d->faults && (rc == -EIO || rc == -EROFS)))
 		return true;
 	if (rc == -EBUSY && duel_may_refuse_(d, t, t->facets.v, t->facets.n))
 		return true;
