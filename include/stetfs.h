@@ -189,7 +189,8 @@ struct stet_statfs {
 	uint64_t serial;    /* of the last operation */
 	uint64_t durable;   /* everything up to this serial is durable */
 	bool read_only;
-	bool failed; /* see Failure above */
+	bool failed;       /* see Failure above */
+	char failure[256]; /* why it failed, NUL terminated; empty when it did not */
 };
 
 /** Fills in *ret; always succeeds on an open volume. */

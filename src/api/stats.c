@@ -76,6 +76,8 @@ int stet_statfs(struct stet_volume *vol, struct stet_statfs *ret)
 	};
 	memcpy(ret->uuid, n.sb.uuid, sizeof(ret->uuid));
 	memcpy(ret->label, n.sb.label, sizeof(ret->label));
+	_Static_assert(sizeof(ret->failure) == sizeof(n.engine.failure), "the text fits");
+	memcpy(ret->failure, n.engine.failure, sizeof(ret->failure));
 	return 0;
 }
 
@@ -91,6 +93,7 @@ int stet_statfs(struct stet_volume *vol, struct stet_statfs *ret)
 	C("flushes", engine.flushes)                     \
 	C("checkpoints", engine.checkpoints)             \
 	C("spills", engine.spills)                       \
+	C("overlays", engine.overlays)                   \
 	C("views", engine.views)                         \
 	C("transactions", engine.txns)                   \
 	C("recovered_batches", engine.recovered_batches) \

@@ -99,6 +99,7 @@ void stet_mutex_init(struct stet_mutex *m, int rank, const char *name)
 	m->name = name;
 	m->rank = rank;
 	atomic_init(&m->owner, 0);
+	atomic_init(&m->waiting, 0);
 	must(pthread_mutex_init(&m->impl, NULL));
 }
 
@@ -111,8 +112,17 @@ void stet_mutex_destroy(struct stet_mutex *m)
 void stet_mutex_lock(struct stet_mutex *m) STET_NO_LOCK_ANALYSIS
 {
 	note_wanted(m);
-	must(pthread_mutex_lock(&m->impl));
+	if (pthread_mutex_trylock(&m->impl) != 0) {
+		atomic_fetch_add_explicit(&m->waiting, 1, memory_order_relaxed);
+		must(pthread_mutex_lock(&m->impl));
+		atomic_fetch_sub_explicit(&m->waiting, 1, memory_order_relaxed);
+	}
 	note_taken(m);
+}
+
+bool stet_mutex_contended(const struct stet_mutex *m)
+{
+	return atomic_load_explicit(&m->waiting, memory_order_relaxed) > 0;
 }
 
 void stet_mutex_unlock(struct stet_mutex *m) STET_NO_LOCK_ANALYSIS

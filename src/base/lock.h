@@ -44,6 +44,8 @@ struct STET_LOCKABLE("mutex") stet_mutex {
 	int rank;
 	/* --- atomic; kept only when STET_DEBUG is defined --- */
 	_Atomic uintptr_t owner; /* identifies the thread that holds it; 0: none */
+	/* --- atomic --- */
+	_Atomic unsigned int waiting; /* threads in stet_mutex_lock that did not get it at once */
 	/* --- its own --- */
 	pthread_mutex_t impl;
 };
@@ -63,6 +65,9 @@ void stet_mutex_lock(struct stet_mutex *m) STET_ACQUIRE(m);
 
 /** Gives the mutex back; the caller must hold it. */
 void stet_mutex_unlock(struct stet_mutex *m) STET_RELEASE(m);
+
+/** Whether somebody waits in stet_mutex_lock: a hint for who holds it long, out of date at once. */
+bool stet_mutex_contended(const struct stet_mutex *m);
 
 /** Asserts (when STET_DEBUG is defined) that the calling thread holds the mutex. */
 void stet_assert_held(const struct stet_mutex *m) STET_ASSERTS_HELD(m);

@@ -110,9 +110,29 @@ static struct stet_skipnode **link_at(const struct path *path, unsigned int leve
 	return (struct stet_skipnode **)(uintptr_t)&path->tower[level][level];
 }
 
-static size_t node_bytes(unsigned int height, size_t len)
+static size_t node_bytes(const struct stet_skiplist *sl, unsigned int height, size_t len)
 {
-	return offsetof(struct stet_skipnode, next) + height * sizeof(struct stet_skipnode *) + len;
+	return sl->value_bytes + offsetof(struct stet_skipnode, next) +
+	       height * sizeof(struct stet_skipnode *) + len;
+}
+
+static struct stet_skipnode *node_alloc(const struct stet_skiplist *sl, unsigned int height,
+					size_t len)
+{
+	char *base = stet_alloc(node_bytes(sl, height, len));
+	struct stet_skipnode *node;
+
+	if (!base)
+		return NULL;
+	memset(base, 0, sl->value_bytes);
+	node = (struct stet_skipnode *)(base + sl->value_bytes);
+	node->value = sl->value_bytes > 0 ? base : NULL;
+	return node;
+}
+
+static void node_free(const struct stet_skiplist *sl, struct stet_skipnode *node)
+{
+	stet_free((char *)node - sl->value_bytes);
 }
 
 static unsigned int random_height(struct stet_skiplist *sl)
@@ -128,12 +148,15 @@ static unsigned int random_height(struct stet_skiplist *sl)
 	return height < STET_SKIPLIST_MAX_HEIGHT ? height : STET_SKIPLIST_MAX_HEIGHT;
 }
 
-void stet_skiplist_init(struct stet_skiplist *sl, uint64_t seed)
+void stet_skiplist_init(struct stet_skiplist *sl, uint64_t seed, size_t value_bytes)
 {
 	/* An odd multiplier spreads small seeds; the state must not be 0. */
 	uint64_t state = (seed + 1) * UINT64_C(0x9e3779b97f4a7c15);
 
-	*sl = (struct stet_skiplist){ .height = 1, .random = state ? state : 1 };
+	STET_ASSERT_CMP(value_bytes, <=, 4096);
+	*sl = (struct stet_skiplist){ .height = 1,
+				      .random = state ? state : 1,
+				      .value_bytes = (value_bytes + 15u) & ~(size_t)15u };
 }
 
 void stet_skiplist_release(struct stet_skiplist *sl,
@@ -149,10 +172,12 @@ void stet_skiplist_release(struct stet_skiplist *sl,
 
 		if (free_value)
 			free_value(arg, node);
-		stet_free(node);
+		node_free(sl, node);
 		node = next;
 	}
-	*sl = (struct stet_skiplist){ .height = 1, .random = sl->random };
+	*sl = (struct stet_skiplist){ .height = 1,
+				      .random = sl->random,
+				      .value_bytes = sl->value_bytes };
 }
 
 struct stet_skipnode *stet_skiplist_lower_bound(const struct stet_skiplist *sl, const void *key,
@@ -202,10 +227,9 @@ int stet_skiplist_insert(struct stet_skiplist *sl, const void *key, size_t len,
 		return -EEXIST;
 	}
 	height = random_height(sl);
-	node = stet_alloc(node_bytes(height, len));
+	node = node_alloc(sl, height, len);
 	if (!node)
 		return -ENOMEM;
-	node->value = NULL;
 	node->prefix = wanted.prefix;
 	node->key_len = (uint16_t)len;
 	node->height = (uint8_t)height;
@@ -220,9 +244,29 @@ int stet_skiplist_insert(struct stet_skiplist *sl, const void *key, size_t len,
 		*link = node;
 	}
 	sl->count++;
-	sl->bytes += node_bytes(height, len);
+	sl->bytes += node_bytes(sl, height, len);
 	*ret = node;
 	return 0;
+}
+
+/* The node comes right after the path. */
+static void take_out(struct stet_skiplist *sl, const struct path *path, struct stet_skipnode *node)
+{
+	for (unsigned int level = 0; level < node->height; level++) {
+		struct stet_skipnode **link = link_at(path, level);
+
+		STET_DEBUG_ASSERT(*link == node);
+		*link = node->next[level];
+	}
+	sl->count--;
+	sl->bytes -= node_bytes(sl, node->height, node->key_len);
+	node_free(sl, node);
+}
+
+static void lower_height(struct stet_skiplist *sl)
+{
+	while (sl->height > 1 && !sl->head[sl->height - 1]) /* I2 */
+		sl->height--;
 }
 
 void stet_skiplist_remove(struct stet_skiplist *sl, struct stet_skipnode *node)
@@ -232,17 +276,32 @@ void stet_skiplist_remove(struct stet_skiplist *sl, struct stet_skipnode *node)
 	struct stet_skipnode *found = seek(sl, &wanted, &path);
 
 	STET_ASSERT(found == node);
-	for (unsigned int level = 0; level < node->height; level++) {
-		struct stet_skipnode **link = link_at(&path, level);
+	take_out(sl, &path, node);
+	lower_height(sl);
+}
 
-		STET_DEBUG_ASSERT(*link == node);
-		*link = node->next[level];
+struct stet_skipnode *stet_skiplist_sweep(struct stet_skiplist *sl, const void *key, size_t len,
+					  size_t most,
+					  bool (*keep)(void *arg, struct stet_skipnode *node),
+					  void *arg)
+{
+	struct wanted wanted = want(key, len);
+	struct path path;
+	struct stet_skipnode *node = seek(sl, &wanted, &path);
+
+	for (; node && most > 0; most--) {
+		struct stet_skipnode *next = node->next[0];
+
+		if (keep(arg, node)) {
+			for (unsigned int level = 0; level < node->height; level++)
+				path.tower[level] = node->next;
+		} else {
+			take_out(sl, &path, node);
+		}
+		node = next;
 	}
-	while (sl->height > 1 && !sl->head[sl->height - 1]) /* I2 */
-		sl->height--;
-	sl->count--;
-	sl->bytes -= node_bytes(node->height, node->key_len);
-	stet_free(node);
+	lower_height(sl);
+	return node;
 }
 
 /* I1: each link of the node at a level leads to the next node that is as high as that. */
@@ -274,7 +333,7 @@ void stet_skiplist_check(const struct stet_skiplist *sl)
 		check_links(sl, node, expected);
 		last = node;
 		count++;
-		bytes += node_bytes(node->height, node->key_len);
+		bytes += node_bytes(sl, node->height, node->key_len);
 	}
 	for (unsigned int level = 0; level < STET_SKIPLIST_MAX_HEIGHT; level++)
 		STET_ASSERT(!*expected[level]);

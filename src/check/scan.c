@@ -4,6 +4,7 @@
  * extents. So one pass needs to remember only the inode at hand; what concerns other inodes (names) is
  * collected for names.c.
  */
+#include <string.h>
 #include <sys/stat.h>
 
 #include "base/mem.h"
@@ -75,6 +76,17 @@ static int read_copy(struct stet_checker *c, const struct stet_extent *e, struct
 	return rc == 0 || rc == -ENOMEM ? rc : 1;
 }
 
+/* Of a link the block that was read is the target. */
+static int check_target(struct stet_checker *c, uint64_t ino)
+{
+	const struct stet_check_inode *info = current(c, ino);
+
+	if (!S_ISLNK(info->mode) || info->size > STET_SYMLINK_MAX ||
+	    !memchr(c->data, '\0', info->size))
+		return 0;
+	return stet_check_report_(c, STET_PROBLEM_ITEM_BAD, ino, "a link with a NUL in its target");
+}
+
 static int read_extent(struct stet_checker *c, uint64_t ino, uint64_t first,
 		       const struct stet_extent *e)
 {
@@ -92,7 +104,7 @@ static int read_extent(struct stet_checker *c, uint64_t ino, uint64_t first,
 	if (first_copy < 0 || second_copy < 0)
 		return first_copy < 0 ? first_copy : second_copy;
 	if (first_copy == 0 && (second_copy == 0 || stet_addr_is_none(e->addr2)))
-		return 0;
+		return check_target(c, ino);
 	return stet_check_report_(c, problem, ino, "blocks %llu..%llu: %s",
 				  (unsigned long long)first,
 				  (unsigned long long)(first + e->block_count - 1),

@@ -50,7 +50,7 @@ static void print_statfs(const struct stet_statfs *fs)
 	       fs->data_copies);
 	printf("%-12s %12" PRIu64 "  (durable: %" PRIu64 ")\n", "serial", fs->serial, fs->durable);
 	if (fs->failed)
-		puts("FAILED: a flush failed; unmount and mount it again");
+		printf("FAILED: %s; close it and open it again\n", fs->failure);
 	putchar('\n');
 }
 

@@ -2,7 +2,7 @@
  *
  * I1. A decoded value is in range in every field, so that arithmetic on its sizes, counts and
  *     addresses cannot wrap, and everything its pointers borrow lies in the value.
- * I2. Encoding what was decoded gives the same bytes (reserved bytes aside, which become zero).
+ * I2. Encoding what was decoded gives the same bytes: a value has one encoding, and no room for more.
  * I3. A value and its key agree (stet_item_verify): an extent ends within the largest file.
  */
 #include "format/value.h"
@@ -15,39 +15,128 @@
 
 /* --- inodes --- */
 
-size_t stet_inode_encode(const struct stet_inode *inode, uint8_t *out)
+/* How much later t is than base, as a number: small when they are near, either way round. */
+static uint64_t time_to_number(int64_t t, int64_t base)
 {
-	struct stet_inode_disk disk = {
-		.mode = le32_make(inode->mode),
-		.uid = le32_make(inode->uid),
-		.gid = le32_make(inode->gid),
-		.flags = le32_make(inode->flags),
-		.nlink = le32_make(inode->nlink),
-		.inline_bytes = le32_make(inode->inline_bytes),
-		.size = le64_make(inode->size),
-		.rdev = le64_make(inode->rdev),
-		.atime_ns = le64_make((uint64_t)inode->atime_ns),
-		.mtime_ns = le64_make((uint64_t)inode->mtime_ns),
-		.ctime_ns = le64_make((uint64_t)inode->ctime_ns),
-		.btime_ns = le64_make((uint64_t)inode->btime_ns),
-		.parent = le64_make(inode->parent),
-		.blocks = le64_make(inode->blocks),
-		.subdirs = le64_make(inode->subdirs),
-		.data_version = le64_make(inode->data_version),
-	};
+	uint64_t d = (uint64_t)t - (uint64_t)base;
 
-	STET_ASSERT_CMP(inode->inline_bytes, <=, STET_INLINE_MAX);
-	memcpy(out, &disk, sizeof(disk));
-	if (inode->inline_bytes > 0)
-		memmove(out + sizeof(disk), inode->inline_data, inode->inline_bytes);
-	return sizeof(disk) + inode->inline_bytes;
+	return d << 1 ^ (0 - (d >> 63));
 }
 
-static bool inode_inline_valid(const struct stet_inode *inode, size_t len_bytes)
+static int64_t time_from_number(uint64_t n, int64_t base)
 {
-	if (inode->inline_bytes > STET_INLINE_MAX ||
-	    len_bytes != sizeof(struct stet_inode_disk) + inode->inline_bytes)
+	return (int64_t)((uint64_t)base + (n >> 1 ^ (0 - (n & 1))));
+}
+
+static uint8_t *put_number(uint8_t *p, uint64_t n)
+{
+	for (; n > 0x7f; n >>= 7)
+		*p++ = (uint8_t)(n | 0x80);
+	*p++ = (uint8_t)n;
+	return p;
+}
+
+/* Returns the byte behind it; NULL: it is cut off, too long, or ends in a byte of 0. */
+static const uint8_t *get_number(const uint8_t *p, const uint8_t *end, uint64_t *ret)
+{
+	uint64_t n = 0;
+
+	for (unsigned shift = 0; p < end; shift += 7) {
+		uint8_t byte = *p++;
+
+		if (shift == 63 && byte > 1)
+			return NULL;
+		n |= (uint64_t)(byte & 0x7f) << shift;
+		if (byte & 0x80)
+			continue;
+		*ret = n;
+		return byte == 0 ? NULL : p;
+	}
+	return NULL;
+}
+
+size_t stet_inode_encode(const struct stet_inode *inode, uint8_t *out)
+{
+	const uint64_t numbers[STET_NUMBER_COUNT] = {
+		[STET_NUMBER_UID] = inode->uid,
+		[STET_NUMBER_GID] = inode->gid ^ inode->uid,
+		[STET_NUMBER_NLINK] = inode->nlink ^ 1,
+		[STET_NUMBER_SIZE] = inode->size ^ inode->inline_bytes,
+		[STET_NUMBER_BLOCKS] = inode->blocks,
+		[STET_NUMBER_DATA_VERSION] = inode->data_version,
+		[STET_NUMBER_MTIME] = time_to_number(inode->mtime_ns, inode->btime_ns),
+		[STET_NUMBER_CTIME] = time_to_number(inode->ctime_ns, inode->mtime_ns),
+		[STET_NUMBER_ATIME] = time_to_number(inode->atime_ns, inode->btime_ns),
+		[STET_NUMBER_PARENT] = inode->parent,
+		[STET_NUMBER_SUBDIRS] = inode->subdirs,
+		[STET_NUMBER_RDEV] = inode->rdev,
+	};
+	struct stet_inode_disk disk = {
+		.mode = le16_make((uint16_t)inode->mode),
+		.flags = (uint8_t)inode->flags,
+		.btime_ns = le64_make((uint64_t)inode->btime_ns),
+	};
+	uint8_t *p = out + sizeof(disk);
+	uint32_t present = 0;
+
+	STET_ASSERT_CMP(inode->mode, <=, UINT16_MAX);
+	STET_ASSERT_CMP(inode->flags, <=, UINT8_MAX);
+	STET_ASSERT_CMP(inode->inline_bytes, <=, STET_INLINE_MAX);
+	for (uint32_t i = 0; i < STET_NUMBER_COUNT; i++) {
+		if (numbers[i] == 0)
+			continue;
+		present |= 1u << i;
+		p = put_number(p, numbers[i]);
+	}
+	disk.present = le16_make((uint16_t)present);
+	memcpy(out, &disk, sizeof(disk));
+	if (inode->inline_bytes > 0)
+		memcpy(p, inode->inline_data, inode->inline_bytes);
+	return (size_t)(p - out) + inode->inline_bytes;
+}
+
+/* False: the numbers are not well formed, or more content follows than may. */
+static bool inode_get(const uint8_t *in, size_t len_bytes, struct stet_inode *inode)
+{
+	const struct stet_inode_disk *disk = (const struct stet_inode_disk *)in;
+	const uint8_t *p = in + sizeof(*disk), *end = in + len_bytes;
+	uint64_t n[STET_NUMBER_COUNT] = { 0 };
+	uint32_t present = le16_get(disk->present);
+
+	if (present >> STET_NUMBER_COUNT != 0)
 		return false;
+	for (; present != 0; present &= present - 1) {
+		p = get_number(p, end, &n[__builtin_ctz(present)]);
+		if (!p)
+			return false;
+	}
+	if ((n[STET_NUMBER_UID] | n[STET_NUMBER_GID] | n[STET_NUMBER_NLINK]) > UINT32_MAX ||
+	    (size_t)(end - p) > STET_INLINE_MAX)
+		return false;
+	*inode = (struct stet_inode){
+		.mode = le16_get(disk->mode),
+		.uid = (uint32_t)n[STET_NUMBER_UID],
+		.gid = (uint32_t)(n[STET_NUMBER_GID] ^ n[STET_NUMBER_UID]),
+		.flags = disk->flags,
+		.nlink = (uint32_t)n[STET_NUMBER_NLINK] ^ 1,
+		.inline_bytes = (uint32_t)(end - p),
+		.size = n[STET_NUMBER_SIZE] ^ (uint64_t)(end - p),
+		.rdev = n[STET_NUMBER_RDEV],
+		.btime_ns = (int64_t)le64_get(disk->btime_ns),
+		.parent = n[STET_NUMBER_PARENT],
+		.blocks = n[STET_NUMBER_BLOCKS],
+		.subdirs = n[STET_NUMBER_SUBDIRS],
+		.data_version = n[STET_NUMBER_DATA_VERSION],
+		.inline_data = p,
+	};
+	inode->mtime_ns = time_from_number(n[STET_NUMBER_MTIME], inode->btime_ns);
+	inode->ctime_ns = time_from_number(n[STET_NUMBER_CTIME], inode->mtime_ns);
+	inode->atime_ns = time_from_number(n[STET_NUMBER_ATIME], inode->btime_ns);
+	return true;
+}
+
+static bool inode_inline_valid(const struct stet_inode *inode)
+{
 	if (!(inode->flags & STET_INODE_INLINE))
 		return inode->inline_bytes == 0;
 	return (S_ISREG(inode->mode) || S_ISLNK(inode->mode)) &&
@@ -90,45 +179,23 @@ static bool inode_type_valid(const struct stet_inode *inode)
 	}
 }
 
-static void inode_get(const struct stet_inode_disk *in, struct stet_inode *inode)
-{
-	*inode = (struct stet_inode){
-		.mode = le32_get(in->mode),
-		.uid = le32_get(in->uid),
-		.gid = le32_get(in->gid),
-		.flags = le32_get(in->flags),
-		.nlink = le32_get(in->nlink),
-		.inline_bytes = le32_get(in->inline_bytes),
-		.size = le64_get(in->size),
-		.rdev = le64_get(in->rdev),
-		.atime_ns = (int64_t)le64_get(in->atime_ns),
-		.mtime_ns = (int64_t)le64_get(in->mtime_ns),
-		.ctime_ns = (int64_t)le64_get(in->ctime_ns),
-		.btime_ns = (int64_t)le64_get(in->btime_ns),
-		.parent = le64_get(in->parent),
-		.blocks = le64_get(in->blocks),
-		.subdirs = le64_get(in->subdirs),
-		.data_version = le64_get(in->data_version),
-		.inline_data = (const uint8_t *)(in + 1),
-	};
-}
-
 int stet_inode_decode(const void *in, size_t len_bytes, struct stet_inode *ret_inode)
 {
 	struct stet_inode inode;
 
 	if (len_bytes < sizeof(struct stet_inode_disk))
 		return STET_FAIL(-EUCLEAN, "inode: %zu bytes", len_bytes);
-	inode_get(in, &inode);
+	if (!inode_get(in, len_bytes, &inode))
+		return STET_FAIL(-EUCLEAN, "inode: numbers %#x in %zu bytes",
+				 stet_get_le16((const uint8_t *)in +
+					       offsetof(struct stet_inode_disk, present)),
+				 len_bytes);
 	if (inode.flags & ~STET_INODE_FLAGS_KNOWN)
 		return STET_FAIL(-EUCLEAN, "inode: flags %#" PRIx32, inode.flags);
-	if (inode.uid == UINT32_MAX || inode.gid == UINT32_MAX || inode.nlink > STET_NLINK_MAX ||
-	    (inode.mode & ~(uint32_t)(S_IFMT | 07777)) != 0)
-		return STET_FAIL(-EUCLEAN,
-				 "inode: mode %" PRIo32 " uid %" PRIu32 " gid %" PRIu32
-				 " links %" PRIu32,
-				 inode.mode, inode.uid, inode.gid, inode.nlink);
-	if (!inode_inline_valid(&inode, len_bytes))
+	if (inode.uid == UINT32_MAX || inode.gid == UINT32_MAX || inode.nlink > STET_NLINK_MAX)
+		return STET_FAIL(-EUCLEAN, "inode: uid %" PRIu32 " gid %" PRIu32 " links %" PRIu32,
+				 inode.uid, inode.gid, inode.nlink);
+	if (!inode_inline_valid(&inode))
 		return STET_FAIL(-EUCLEAN,
 				 "inode: %" PRIu32 " inline bytes of size %" PRIu64 " in %zu",
 				 inode.inline_bytes, inode.size, len_bytes);

@@ -21,25 +21,31 @@
 #define STET_NLINK_MAX INT32_MAX
 #define STET_SYMLINK_MAX 4095u
 
+/* The fixed part of an inode. Behind it come numbers, then the inline content, which ends the value. */
 struct stet_inode_disk {
-	le32 mode;                     /* 00: S_IFMT and permissions */
-	le32 uid;                      /* 04 */
-	le32 gid;                      /* 08 */
-	le32 flags;                    /* 0c */
-	le32 nlink;                    /* 10 */
-	le32 inline_bytes;             /* 14 */
-	le64 size;                     /* 18: bytes; directories: entries */
-	le64 rdev;                     /* 20: devices: major << 32 | minor */
-	le64 atime_ns;                 /* 28: signed nanoseconds since the epoch */
-	le64 mtime_ns;                 /* 30 */
-	le64 ctime_ns;                 /* 38 */
-	le64 btime_ns;                 /* 40 */
-	le64 parent;                   /* 48: directories: inode number of the parent */
-	le64 blocks;                   /* 50: file blocks mapped by extents */
-	le64 subdirs;                  /* 58: directories: how many entries are directories */
-	le64 data_version;             /* 60: serial of the last change of content or size */
-	uint8_t reserved[0x70 - 0x68]; /* 68 */
-				       /* inline bytes */
+	le16 mode;     /* 00: S_IFMT and permissions */
+	uint8_t flags; /* 02 */
+	le16 present;  /* 03: bit n: number n (enum stet_inode_number) is there; it is not 0 */
+	le64 btime_ns; /* 05: signed nanoseconds since the epoch */
+};
+
+/* The numbers, in their order. A number is 0 where its field is what is usual; it is then left out. Else it is
+ * stored 7 bits a byte, the lowest first, with bit 7 set in all bytes but the last, in as few bytes as it
+ * takes. So the last byte is never 0, and an inode has one encoding. */
+enum stet_inode_number {
+	STET_NUMBER_UID,
+	STET_NUMBER_GID,   /* xor uid */
+	STET_NUMBER_NLINK, /* xor 1 */
+	STET_NUMBER_SIZE,  /* xor the number of inline bytes */
+	STET_NUMBER_BLOCKS,
+	STET_NUMBER_DATA_VERSION,
+	STET_NUMBER_MTIME, /* later than btime; for all times: n >= 0 as 2n, n < 0 as -2n - 1 */
+	STET_NUMBER_CTIME, /* later than mtime */
+	STET_NUMBER_ATIME, /* later than btime */
+	STET_NUMBER_PARENT,
+	STET_NUMBER_SUBDIRS,
+	STET_NUMBER_RDEV,
+	STET_NUMBER_COUNT
 };
 
 struct stet_inode {
@@ -49,22 +55,27 @@ struct stet_inode {
 	uint32_t flags;
 	uint32_t nlink; /* directories: 2 + subdirs is derived; here 1, or 0 when removed */
 	uint32_t inline_bytes;
-	uint64_t size;
-	uint64_t rdev;
+	uint64_t size; /* bytes; directories: entries */
+	uint64_t rdev; /* devices: major << 32 | minor */
 	int64_t atime_ns, mtime_ns, ctime_ns, btime_ns;
-	uint64_t parent;
-	uint64_t blocks;
-	uint64_t subdirs;
-	uint64_t data_version;
+	uint64_t parent;            /* directories: inode number of the parent */
+	uint64_t blocks;            /* file blocks mapped by extents */
+	uint64_t subdirs;           /* directories: how many entries are directories */
+	uint64_t data_version;      /* serial of the last change of content or size */
 	const uint8_t *inline_data; /* borrowed; inline_bytes long */
 };
 
-#define STET_INODE_VALUE_MAX (0x70u + STET_INLINE_MAX)
+#define STET_NUMBER_BYTES_MAX 10u /* of 64 bits; of 32 bits: 5 */
+#define STET_INODE_VALUE_MAX \
+	(0xdu + 3u * 5u + (STET_NUMBER_COUNT - 3u) * STET_NUMBER_BYTES_MAX + STET_INLINE_MAX)
+/* What replacing the symbols by what they stand for can add to the bytes: ctime, mtime, data_version. */
+#define STET_INODE_GROWTH_MAX (3u * STET_NUMBER_BYTES_MAX)
 
-/* Encodes; returns bytes written (<= STET_INODE_VALUE_MAX). Copies inode->inline_data. */
+/* Encodes; returns bytes written (<= STET_INODE_VALUE_MAX). Copies inode->inline_data, which must not lie
+ * in `out`. */
 size_t stet_inode_encode(const struct stet_inode *inode, uint8_t *out);
-/* -EUCLEAN: length, type bits, ids, sizes, or inline length out of range. inline_data points into
- * `in`. */
+/* -EUCLEAN: another encoding than stet_inode_encode's, or type bits, ids, sizes, or inline length out of
+ * range. inline_data points into `in`. */
 STET_CHECKED int stet_inode_decode(const void *in, size_t len_bytes, struct stet_inode *ret_inode);
 void stet_inode_print(struct stet_text *t, const struct stet_inode *inode);
 

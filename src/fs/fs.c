@@ -53,8 +53,8 @@ static int hook_combine(void *arg, const struct stet_key *key, struct stet_buf *
 	return stet_inode_combine_(intent, more, more_bytes);
 }
 
-static void hook_resolve(void *arg, const uint8_t *key, size_t key_bytes, uint8_t *value,
-			 size_t value_bytes, const struct stet_stamp *stamp)
+static size_t hook_resolve(void *arg, const uint8_t *key, size_t key_bytes, uint8_t *value,
+			   size_t value_bytes, const struct stet_stamp *stamp)
 {
 	struct stet_extent_disk *extent = (struct stet_extent_disk *)value;
 
@@ -62,14 +62,13 @@ static void hook_resolve(void *arg, const uint8_t *key, size_t key_bytes, uint8_
 	(void)key_bytes;
 	switch (stet_key_get_kind(key)) {
 	case STET_KIND_INODE:
-		stet_inode_resolve_(value, value_bytes, stamp);
-		break;
+		return stet_inode_resolve_(value, value_bytes, stamp);
 	case STET_KIND_EXTENT:
 		if (value_bytes >= sizeof(*extent) && le64_get(extent->birth) == 0)
 			extent->birth = le64_make(stamp->serial);
-		break;
+		return value_bytes;
 	default:
-		break;
+		return value_bytes;
 	}
 }
 

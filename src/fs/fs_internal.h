@@ -76,7 +76,8 @@ STET_CHECKED int stet_inode_merge_(const struct stet_val *base, const void *inte
 				   size_t intent_bytes, const struct stet_stamp *stamp,
 				   struct stet_val *ret);
 STET_CHECKED int stet_inode_combine_(struct stet_buf *intent, const void *more, size_t more_bytes);
-void stet_inode_resolve_(uint8_t *value, size_t value_bytes, const struct stet_stamp *stamp);
+/* Returns the bytes that the value then has: up to STET_INODE_GROWTH_MAX more. */
+size_t stet_inode_resolve_(uint8_t *value, size_t value_bytes, const struct stet_stamp *stamp);
 bool stet_inode_same_(uint32_t mask, const struct stet_val *a, const struct stet_val *b);
 
 /* The inode as the transaction sees it; a read for SERIALIZABLE as far as mask goes (0: no read).
@@ -308,8 +309,8 @@ STET_CHECKED int stet_orphan_mark_(struct stet_fs_ctx *ctx, uint64_t ino, uint8_
 STET_CHECKED int stet_orphan_unmark_(struct stet_fs_ctx *ctx, uint64_t ino, uint8_t flags);
 /* Queues the ticket until reclaim has finished with the inode. */
 STET_CHECKED int stet_orphan_wait_(struct stet_fs *fs, uint64_t ino, struct stet_ticket *ticket);
-/* The inode may have lost its last name: at PLAIN an orphan is made at once, else at ordering. */
-STET_CHECKED int stet_orphan_unlinked_(struct stet_fs_ctx *ctx, uint64_t ino);
+/* The inode may have lost its last name: if so it goes, or becomes an orphan. At PLAIN and at ordering. */
+STET_CHECKED int stet_orphan_let_go_(struct stet_fs_ctx *ctx, uint64_t ino);
 void stet_orphan_init_(struct stet_fs *fs);
 void stet_orphan_release_(struct stet_fs *fs);
 

@@ -222,16 +222,19 @@ int stet_inode_combine_(struct stet_buf *intent, const void *more, size_t more_b
 	return 0;
 }
 
-void stet_inode_resolve_(uint8_t *value, size_t value_bytes, const struct stet_stamp *stamp)
+size_t stet_inode_resolve_(uint8_t *value, size_t value_bytes, const struct stet_stamp *stamp)
 {
+	uint8_t final[STET_INODE_VALUE_MAX];
 	struct stet_inode i;
 
 	/* Not an inode: whoever reads it will find out. */
 	if (stet_inode_decode(value, value_bytes, &i) != 0 || !(i.flags & SYMBOLS))
-		return;
+		return value_bytes;
 	resolve(&i, stamp);
-	size_t n = stet_inode_encode(&i, value);
-	STET_ASSERT_CMP(n, ==, value_bytes);
+	size_t n = stet_inode_encode(&i, final);
+	STET_ASSERT_CMP(n, <=, value_bytes + STET_INODE_GROWTH_MAX);
+	memcpy(value, final, n);
+	return n;
 }
 
 /* --- same --- */

@@ -188,7 +188,9 @@ int stet_fs_make_unnamed(struct stet_fs_ctx *ctx, const struct stet_fs_new *what
 		return rc;
 	rc = put_inode(ctx, NULL, 0, what, &ino);
 	if (!rc)
-		rc = stet_orphan_unlinked_(ctx, ino);
+		rc = stet_txn_level(ctx->txn) == STET_LEVEL_PLAIN
+			     ? stet_orphan_mark_(ctx, ino, STET_ORPHAN_UNLINKED, 0)
+			     : stet_state_claim_(ctx, ino, STET_CLAIM_UNLINKED);
 	if (rc) {
 		stet_txn_doom(ctx->txn, rc);
 		return rc;

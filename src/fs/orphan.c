@@ -18,6 +18,8 @@
  *     so the key changes with each of them.
  * O4. What an orphan says is checked: an inode that has links is not freed, and no block below the
  *     size.
+ * O5. An inode that is all there is of the file (no extents, attributes, records) goes with its last name,
+ *     at once, where reclaim would be free to take it: most files of a tree that is removed are small.
  */
 #include <inttypes.h>
 
@@ -243,17 +245,49 @@ int stet_orphan_unmark_(struct stet_fs_ctx *ctx, uint64_t ino, uint8_t flags)
 	return put_orphan(ctx, ino, &orphan);
 }
 
-int stet_orphan_unlinked_(struct stet_fs_ctx *ctx, uint64_t ino)
+/* O5: nothing but the inode itself, which nobody has open, or locked, or is freeing. */
+static int is_bare(struct stet_fs_ctx *ctx, const struct fs_inode *in, uint64_t ino, bool *ret)
 {
-	struct fs_inode in;
+	const struct stet_lock_name exists = { .object = ino,
+					       .to = UINT64_MAX,
+					       .class = STET_LOCK_EXISTS };
+	struct stet_key from, to, key;
+	struct stet_scan *scan;
+	struct stet_val val;
 	int rc;
 
-	if (stet_txn_level(ctx->txn) != STET_LEVEL_PLAIN)
-		return stet_state_claim_(ctx, ino, STET_CLAIM_UNLINKED);
-	rc = stet_inode_get_(ctx, ino, 0, &in);
+	*ret = false;
+	if (in->i.blocks > 0 || find_hold(ctx->fs, ino) || stet_orphan_maybe_(ctx->fs, ino))
+		return 0;
+	if (!stet_state_is_created_(ctx, ino) &&
+	    stet_txn_lock(ctx->txn, &exists, STET_LOCK_X, false, NULL))
+		return 0; /* also without memory for the lock: reclaim comes to it */
+	stet_key_kind(&from, ino, STET_KIND_INODE + 1);
+	stet_key_kind(&to, ino + 1, 0);
+	rc = stet_scan_open(ctx->txn, &from, &to, &scan);
+	if (rc)
+		return rc;
+	rc = stet_scan_next(scan, &key, &val);
+	*ret = rc == 0;
+	stet_scan_close(scan);
+	return rc < 0 ? rc : 0;
+}
+
+int stet_orphan_let_go_(struct stet_fs_ctx *ctx, uint64_t ino)
+{
+	struct fs_inode in;
+	struct stet_key key;
+	bool bare;
+	int rc = stet_inode_get_(ctx, ino, 0, &in);
+
 	if (rc || in.i.nlink > 0)
 		return rc;
-	return stet_orphan_mark_(ctx, ino, STET_ORPHAN_UNLINKED, 0);
+	rc = is_bare(ctx, &in, ino, &bare);
+	if (rc)
+		return rc;
+	stet_key_inode(&key, ino);
+	return bare ? stet_txn_del(ctx->txn, &key)
+		    : stet_orphan_mark_(ctx, ino, STET_ORPHAN_UNLINKED, 0);
 }
 
 /* --- reclaim --- */

@@ -146,14 +146,11 @@ static int make_orphans(struct stet_fs_ctx *ctx, struct fs_state *state)
 
 	STET_LIST_FOREACH(pos, &state->claim_list) {
 		const struct fs_claim *claim = stet_container_of(pos, struct fs_claim, link);
-		struct fs_inode in;
 		int rc;
 
 		if (claim->kind != STET_CLAIM_UNLINKED)
 			continue;
-		rc = stet_inode_get_(ctx, claim->ino, 0, &in);
-		if (!rc && in.i.nlink == 0)
-			rc = stet_orphan_mark_(ctx, claim->ino, STET_ORPHAN_UNLINKED, 0);
+		rc = stet_orphan_let_go_(ctx, claim->ino);
 		if (rc)
 			return rc;
 	}

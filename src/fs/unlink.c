@@ -1,7 +1,7 @@
 /* unlink.c - taking names away: unlink, rmdir, and what rename replaces.
  *
- * U1. Taking a name is a small change, however large the inode: with its last name the inode
- *     becomes an orphan, which reclaim frees in steps once nobody has it open.
+ * U1. Taking a name is a small change, however large the inode: with its last name the inode goes when it
+ *     is all there is, else it becomes an orphan, which reclaim frees in steps once nobody has it open.
  * U2. Links are counted by intents, so two transactions may take two names of one inode; whether
  *     the last is gone is decided when each is ordered.
  * U3. A directory that is removed is held exclusively (EXISTS X) and must be empty, as the
@@ -81,7 +81,11 @@ int stet_victim_drop_(struct stet_fs_ctx *ctx, const struct stet_dirent *victim)
 	if (!rc)
 		rc = stet_state_claim_(ctx, victim->ino,
 				       is_dir(victim) ? STET_CLAIM_EMPTY : STET_CLAIM_ALIVE);
-	return rc ? rc : stet_orphan_unlinked_(ctx, victim->ino);
+	if (rc)
+		return rc;
+	if (stet_txn_level(ctx->txn) != STET_LEVEL_PLAIN)
+		return stet_state_claim_(ctx, victim->ino, STET_CLAIM_UNLINKED);
+	return stet_orphan_let_go_(ctx, victim->ino);
 }
 
 /* Locks, reads and reserves for taking a name of the wanted kind. */

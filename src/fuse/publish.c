@@ -305,6 +305,7 @@ static void let_go(struct stet_fuse_server *server)
 static void drop_all(struct stet_fuse_server *server)
 {
 	struct stet_fuse_ids ids = { 0 };
+	struct stet_statfs st = { 0 };
 
 	set_touched(server, (struct stet_fuse_touched){ 0 });
 	pthread_mutex_lock(&server->lock);
@@ -320,8 +321,11 @@ static void drop_all(struct stet_fuse_server *server)
 	for (size_t i = 0; i < ids.count; i++)
 		stet_fuse_inval_inode_(server, ids.id[i], true);
 	stet_fuse_ids_release_(&ids);
-	stet_fuse_log_(LOG_CRIT, "%s has failed: nothing can be changed until it is mounted again",
-		       server->volume);
+	if (stet_statfs(server->vol, &st))
+		st.failure[0] = 0;
+	stet_fuse_log_(LOG_CRIT,
+		       "%s has failed: nothing can be changed until it is mounted again: %s",
+		       server->volume, st.failure);
 }
 
 void stet_fuse_watch_(void *arg, enum stet_ll_phase phase, const struct stet_ll_touched *touched)

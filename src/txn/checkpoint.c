@@ -22,7 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEP_NODES 64u
+#define STEP_NODES 8u
+#define STEP_TRIM_KEYS 1024u
 #define GROUP_BYTES_MAX (UINT64_C(4) << 20)
 #define TABLE_RETRIES_MAX 8u
 #define FAILURES_MAX 8u /* checkpoints that fail one after the other */
@@ -451,6 +452,13 @@ static int step(struct stet_engine *engine, struct stet_job **ret)
 	int rc = 0;
 
 	*ret = NULL;
+	if (engine->trimming) {
+		stet_delta_trim_step_(engine, STEP_TRIM_KEYS);
+		stet_space_kick_(engine);
+		return 1;
+	}
+	if (stet_overlay_due_(engine) && (!ck || ck->state == STET_CKPT_APPLY))
+		return stet_overlay_step_(engine, ret);
 	if (!ck)
 		return stet_ckpt_due_(engine) ? ckpt_start(engine, ret) : 0;
 	if (ck->state != STET_CKPT_APPLY)
@@ -488,7 +496,7 @@ static bool pinned_by_view(void *arg, uint64_t birth, uint64_t cut)
 	STET_LIST_FOREACH(pos, &engine->views) {
 		struct stet_view *view = stet_container_of(pos, struct stet_view, link);
 
-		if (view->root->cut < cut && birth <= view->serial)
+		if (view->root->base_cut < cut && birth <= view->serial)
 			return true;
 	}
 	return false;
@@ -553,6 +561,7 @@ static int new_rootref(struct stet_engine *engine, const struct stet_ckpt *ck)
 	root->refs = 1;
 	root->root = ck->new_root;
 	root->cut = ck->cut;
+	root->base_cut = ck->cut;
 	stet_rootref_put_(engine, engine->root);
 	engine->root = root;
 	return 0;

@@ -5,11 +5,16 @@
  * D2. A version is kept while somebody may read it: the newest state, an open view, the durable state
  *     (what a failed flush falls back to), or the cut of the flush in flight.
  * D3. A key whose newest version is not in the log is on the dirty list, or named by the flush in flight.
- * D4. delta_bytes is the memory of all nodes and versions, and is charged to the cache.
+ * D4. When a checkpoint has become the root, what it holds is trimmed in steps. Versions at or below the root's
+ *     cut that are still there meanwhile are read by nobody new (D1); their places are the root's, which is
+ *     noted before anything can free them (mark_rooted).
+ * D5. delta_bytes is the memory of all nodes and versions, and is charged to the cache.
  */
 #include "base/assert.h"
 #include "base/mem.h"
 #include "txn/txn_internal.h"
+
+#include <string.h>
 
 static void charge(struct stet_engine *engine, int64_t bytes)
 {
@@ -58,6 +63,8 @@ struct stet_version *stet_delta_find_(const struct stet_dnode *dnode, uint64_t c
 {
 	struct stet_version *v = dnode->newest;
 
+	if (dnode->serial <= serial)
+		return v && dnode->serial > cut ? v : NULL;
 	while (v && v->serial > serial)
 		v = v->older;
 	return v && v->serial > cut ? v : NULL;
@@ -73,24 +80,31 @@ int stet_delta_prepare_(struct stet_engine *engine, const void *key, size_t key_
 		return 0;
 	if (rc)
 		return rc;
-	struct stet_dnode *dnode = stet_calloc(1, sizeof(*dnode));
-	if (!dnode) {
-		stet_skiplist_remove(&engine->delta, node);
-		return STET_FAIL(-ENOMEM, "no memory for a key of the delta");
-	}
-	dnode->node = node;
+	struct stet_dnode *dnode = node->value;
 	stet_list_init(&dnode->dirty);
 	stet_list_init(&dnode->unplaced);
-	node->value = dnode;
 	engine->delta_changes++;
-	charge(engine, (int64_t)(stet_skiplist_bytes(&engine->delta) - before + sizeof(*dnode)));
+	charge(engine, (int64_t)(stet_skiplist_bytes(&engine->delta) - before));
 	return 0;
+}
+
+/* V2: the newest root has what was newest at its cut. */
+static void mark_rooted(struct stet_engine *engine, struct stet_dnode *dnode)
+{
+	struct stet_version *v = stet_delta_find_(dnode, 0, engine->root->cut);
+
+	if (!v || v->kind != STET_V_BUF)
+		return;
+	for (uint32_t i = v->from; i < (uint32_t)v->from + v->count; i++)
+		v->buf->rooted |= UINT64_C(1) << i;
 }
 
 void stet_delta_prune_(struct stet_engine *engine, struct stet_dnode *dnode)
 {
 	struct stet_version *v = dnode->newest;
 
+	if (engine->trimming)
+		mark_rooted(engine, dnode); /* D4 */
 	while (v->older) {
 		struct stet_version *old = v->older;
 
@@ -153,11 +167,12 @@ int stet_delta_publish_(struct stet_engine *engine, const void *key, size_t key_
 	if (rc)
 		return rc;
 	struct stet_dnode *dnode = stet_delta_node_(engine, key, key_bytes);
-	STET_DEBUG_ASSERT(!dnode->newest || dnode->newest->serial <= serial);
+	STET_DEBUG_ASSERT(!dnode->newest || dnode->serial <= serial);
 	v->serial = serial;
 	join_patch(engine, dnode, v);
 	v->older = dnode->newest;
 	dnode->newest = v;
+	dnode->serial = serial;
 	charge(engine, (int64_t)stet_version_memory_(v));
 	if (v->older && v->older->serial == serial) {
 		struct stet_version *same = v->older;
@@ -197,7 +212,7 @@ void stet_delta_placed_(struct stet_engine *engine, struct stet_dnode *dnode)
 int stet_delta_split_(struct stet_engine *engine, struct stet_dnode *dnode, uint16_t blocks)
 {
 	struct stet_version *v = dnode->newest;
-	const uint8_t *key = stet_skipnode_key(dnode->node);
+	const uint8_t *key = stet_skipnode_key(stet_dnode_node_(dnode));
 	struct stet_version *rest;
 	struct stet_key rest_key;
 
@@ -218,18 +233,6 @@ int stet_delta_split_(struct stet_engine *engine, struct stet_dnode *dnode, uint
 	return 0;
 }
 
-static void remove_dnode(struct stet_engine *engine, struct stet_dnode *dnode)
-{
-	size_t before = stet_skiplist_bytes(&engine->delta);
-
-	STET_ASSERT(!stet_list_linked(&dnode->dirty));
-	stet_delta_placed_(engine, dnode);
-	stet_skiplist_remove(&engine->delta, dnode->node);
-	stet_free(dnode);
-	engine->delta_changes++;
-	charge(engine, -(int64_t)(before - stet_skiplist_bytes(&engine->delta) + sizeof(*dnode)));
-}
-
 /* Whether a view on an older root reads this version (the newest root holds it). */
 static bool old_view_needs(const struct stet_engine *engine, uint64_t serial, uint64_t next_serial)
 {
@@ -244,22 +247,16 @@ static bool old_view_needs(const struct stet_engine *engine, uint64_t serial, ui
 	return false;
 }
 
-static void mark_rooted(struct stet_engine *engine, struct stet_dnode *dnode)
+/* What the newest root has is no longer the delta's, unless an older view reads it here. False: nothing of
+ * the key is left. */
+static bool trim_node(void *arg, struct stet_skipnode *node)
 {
-	struct stet_version *v = stet_delta_find_(dnode, 0, engine->root->cut);
-
-	if (!v || v->kind != STET_V_BUF)
-		return;
-	for (uint32_t i = v->from; i < (uint32_t)v->from + v->count; i++)
-		v->buf->rooted |= UINT64_C(1) << i;
-}
-
-static void trim_dnode(struct stet_engine *engine, struct stet_dnode *dnode)
-{
+	struct stet_engine *engine = arg;
+	struct stet_dnode *dnode = node->value;
 	struct stet_version **link = &dnode->newest;
 	uint64_t next_serial = UINT64_MAX;
 
-	mark_rooted(engine, dnode); /* V2: the newest root has what was newest at its cut */
+	mark_rooted(engine, dnode);
 	while (*link) {
 		struct stet_version *v = *link;
 		bool keep = v->serial > engine->root->cut
@@ -275,20 +272,35 @@ static void trim_dnode(struct stet_engine *engine, struct stet_dnode *dnode)
 		*link = v->older;
 		free_version(engine, v);
 	}
-	if (!dnode->newest)
-		remove_dnode(engine, dnode);
+	if (dnode->newest) {
+		dnode->serial = dnode->newest->serial;
+		return true;
+	}
+	STET_ASSERT(!stet_list_linked(&dnode->dirty));
+	stet_delta_placed_(engine, dnode);
+	engine->delta_changes++;
+	return false;
 }
 
 void stet_delta_trim_(struct stet_engine *engine)
 {
-	struct stet_skipnode *node = stet_skiplist_first(&engine->delta);
+	engine->trimming = true;
+	engine->trim_from.bytes = 0;
+}
 
-	while (node) {
-		struct stet_skipnode *next = stet_skiplist_next(node);
+void stet_delta_trim_step_(struct stet_engine *engine, size_t keys)
+{
+	size_t before = stet_skiplist_bytes(&engine->delta);
+	struct stet_skipnode *next = stet_skiplist_sweep(&engine->delta, engine->trim_from.b,
+							 engine->trim_from.bytes, keys, trim_node,
+							 engine);
 
-		trim_dnode(engine, node->value);
-		node = next;
-	}
+	charge(engine, -(int64_t)(before - stet_skiplist_bytes(&engine->delta)));
+	engine->trimming = next != NULL;
+	if (!next)
+		return;
+	engine->trim_from.bytes = next->key_len;
+	memcpy(engine->trim_from.b, stet_skipnode_key(next), next->key_len);
 }
 
 static void free_dnode(void *arg, struct stet_skipnode *node)
@@ -304,7 +316,6 @@ static void free_dnode(void *arg, struct stet_skipnode *node)
 	}
 	stet_list_del(&dnode->dirty);
 	stet_list_del(&dnode->unplaced);
-	stet_free(dnode);
 }
 
 void stet_delta_release_(struct stet_engine *engine)

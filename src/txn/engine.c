@@ -2,7 +2,9 @@
  *
  * E1. Background work is one state machine asked for its next step (stet_engine_step). It never blocks:
  *     I/O leaves as a job, and what the job's end changes is done in stet_engine_finish.
- * E2. Memory: delta and write-sets are charged to the cache. Operations wait (stet_txn_reserve) when the
+ * E2. The log's last header cannot say that it is durable itself. When the volume goes idle an empty one
+ *     follows that does, so that damage to what was acknowledged last is not taken for a torn tail.
+ * E3. Memory: delta and write-sets are charged to the cache. Operations wait (stet_txn_reserve) when the
  *     delta or the unlogged data passes twice its limit, until a flush or checkpoint has made room.
  */
 #include "txn/engine.h"
@@ -18,6 +20,7 @@
 #define CHECKPOINT_BYTES_MIN (UINT64_C(1) << 20)
 #define CACHE_BYTES_MIN (UINT64_C(4) << 20)
 #define FLUSH_INTERVAL_NS INT64_C(5000000000)
+#define IDLE_NS INT64_C(1000000000) /* without a flush: the volume is idle */
 
 static uint64_t volume_bytes(const struct stet_superblock *sb)
 {
@@ -42,7 +45,7 @@ static void set_limits(struct stet_engine *engine)
 						       : clamp(volume / 32, CHECKPOINT_BYTES_MIN,
 							       CHECKPOINT_BYTES_MAX);
 	engine->dirty_limit_bytes = clamp(volume / 32, UINT64_C(1) << 18, c->cache_bytes / 4);
-	engine->delta_limit_bytes = c->cache_bytes / 4;
+	engine->delta_limit_bytes = c->delta_bytes ? c->delta_bytes : c->cache_bytes / 4;
 	engine->extent_blocks_max = (uint16_t)clamp(engine->sb.seg_blocks / 4, 1,
 						    STET_EXTENT_BLOCKS_MAX);
 }
@@ -79,7 +82,7 @@ static int engine_create(struct stet_device *device, const struct stet_superbloc
 	init_lists(engine);
 	set_limits(engine);
 	stet_random_seed(&engine->random, config->seed);
-	stet_skiplist_init(&engine->delta, stet_engine_random(engine));
+	stet_skiplist_init(&engine->delta, stet_engine_random(engine), sizeof(struct stet_dnode));
 	engine->root = stet_calloc(1, sizeof(*engine->root));
 	int rc = engine->root ? stet_locks_create(&engine->locks)
 			      : STET_FAIL(-ENOMEM, "no memory for a volume");
@@ -124,6 +127,8 @@ void stet_engine_close(struct stet_engine *engine)
 	STET_ASSERT(!engine->flushing);
 	stet_ckpt_abort_(engine);
 	STET_ASSERT(stet_list_empty(&engine->views));
+	if (engine->trimming) /* what the root has is not given back */
+		stet_delta_trim_step_(engine, SIZE_MAX);
 	stet_delta_release_(engine);
 	free_runs(engine);
 	free_touches(engine);
@@ -292,6 +297,9 @@ void stet_engine_finish(struct stet_engine *engine, struct stet_job *job)
 	case STET_JOB_BULK:
 		stet_spill_finish_(job);
 		break;
+	case STET_JOB_OVERLAY:
+		stet_overlay_finish_(job);
+		break;
 	}
 	stet_space_kick_(engine);
 }
@@ -310,6 +318,15 @@ static bool flush_due(const struct stet_engine *engine)
 		now - engine->dirty_since_ns >= engine->config.flush_interval_ns);
 }
 
+/* E2. When it is to be said that everything is durable; INT64_MAX: it has been. */
+static int64_t idle_deadline(const struct stet_engine *engine)
+{
+	if (engine->idle_published || engine->durable_cut <= engine->root->cut ||
+	    !stet_list_empty(&engine->dirty) || engine->flushing || engine->ckpt)
+		return INT64_MAX;
+	return engine->flushed_ns + IDLE_NS;
+}
+
 int stet_engine_step(struct stet_engine *engine, struct stet_job **ret)
 {
 	int rc;
@@ -324,13 +341,19 @@ int stet_engine_step(struct stet_engine *engine, struct stet_job **ret)
 		rc = stet_engine_flush_start(engine, ret);
 		return rc ? rc : *ret != NULL;
 	}
+	if (engine->config.clock->mono_ns(engine->config.clock) >= idle_deadline(engine)) {
+		rc = stet_flush_idle_(engine, ret);
+		return rc ? rc : *ret != NULL;
+	}
 	return 0;
 }
 
 int64_t stet_engine_deadline(const struct stet_engine *engine)
 {
-	if (engine->failed || engine->dirty_since_ns == 0)
+	if (engine->failed || engine->config.read_only)
 		return INT64_MAX;
+	if (engine->dirty_since_ns == 0)
+		return idle_deadline(engine);
 	return engine->dirty_since_ns + engine->config.flush_interval_ns;
 }
 
@@ -338,6 +361,8 @@ bool stet_engine_wants_work(const struct stet_engine *engine)
 {
 	if (engine->failed || engine->config.read_only)
 		return false;
+	if (engine->trimming || stet_overlay_due_(engine))
+		return true;
 	if (engine->ckpt)
 		return engine->ckpt->state == STET_CKPT_APPLY;
 	return (!engine->flushing && (stet_ckpt_due_(engine) || waiting_for_flush(engine)));
@@ -348,7 +373,7 @@ int stet_engine_checkpoint(struct stet_engine *engine, struct stet_ticket *ticke
 	struct stet_waiter waiter = { engine->serial, ticket };
 
 	if (engine->failed)
-		return STET_FAIL(-EROFS, "the volume failed: a flush did not reach the device");
+		return stet_engine_refuse_(engine);
 	if (engine->config.read_only)
 		return STET_FAIL(-EROFS, "the volume is open read-only");
 	if (!ticket) {

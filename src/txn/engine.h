@@ -27,6 +27,7 @@ struct stet_engine_config {
 	uint64_t cache_bytes;      /* memory limit of cache, delta and write-sets together */
 	int64_t flush_interval_ns; /* plain operations reach the log at latest after this */
 	uint64_t checkpoint_bytes; /* log bytes between checkpoints; 0 = by the volume's size */
+	uint64_t delta_bytes;      /* the delta's share of cache_bytes; 0 = a quarter */
 	uint64_t seed;             /* for the containers' private randomness */
 	bool read_only;            /* nothing is written, not even by recovery */
 	bool accept_prefix; /* recovery=prefix: show what lies before a corruption (read-only) */
@@ -62,10 +63,11 @@ struct stet_engine_hooks {
 	/* Adds a later intent to an earlier one for the same key. */
 	int (*combine)(void *arg, const struct stet_key *key, struct stet_buf *intent,
 		       const void *more, size_t more_bytes);
-	/* Turns symbols in a value into finals (in place). Called for what a run holds, and for every
-	 * value of a transaction when it is ordered. */
-	void (*resolve)(void *arg, const uint8_t *key, size_t key_bytes, uint8_t *value,
-			size_t value_bytes, const struct stet_stamp *stamp);
+	/* Turns symbols in a value into finals, in place, and returns how many bytes it then has; an
+	 * INODE may become longer, by STET_INODE_GROWTH_MAX at most. Called for what a run holds, and
+	 * for every value of a transaction when it is ordered. */
+	size_t (*resolve)(void *arg, const uint8_t *key, size_t key_bytes, uint8_t *value,
+			  size_t value_bytes, const struct stet_stamp *stamp);
 	/* Whether two values of a key are the same as far as `mask` goes; either may be NULL. */
 	bool (*same)(void *arg, const struct stet_key *key, uint32_t mask, const struct stet_val *a,
 		     const struct stet_val *b);
@@ -161,10 +163,11 @@ void stet_engine_root(const struct stet_engine *engine, struct stet_root *ret_ro
 struct stet_engine_stats {
 	uint64_t serial, durable, cut; /* cut: of the newest checkpoint */
 	uint64_t delta_keys, delta_bytes, dirty_bytes;
-	uint64_t flushes, checkpoints, commits, conflicts, deadlocks, waits, spills;
+	uint64_t flushes, checkpoints, commits, conflicts, deadlocks, waits, spills, overlays;
 	uint64_t views, txns;
 	uint64_t recovered_batches;
 	bool failed, torn_tail;
+	char failure[STET_ERROR_TEXT_SIZE]; /* why it failed; "" when it did not */
 };
 void stet_engine_stats(const struct stet_engine *engine, struct stet_engine_stats *ret);
 

@@ -13,6 +13,7 @@
 #include "base/mem.h"
 #include "txn/txn_internal.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #define FLUSH_RETRIES_MAX 8u
@@ -121,7 +122,7 @@ void stet_placed_done_(struct stet_job *job)
 }
 
 /* --- records --- */
-static int put_patch_records(struct stet_job *job, const struct stet_dnode *dnode)
+static int put_patch_records(struct stet_job *job, struct stet_dnode *dnode)
 {
 	const struct stet_version *v = dnode->newest;
 	const uint8_t *block = v->buf->data + (size_t)v->from * STET_BLOCK_SIZE;
@@ -140,15 +141,16 @@ static int put_patch_records(struct stet_job *job, const struct stet_dnode *dnod
 		stet_put_le32(value + 8, v->patch->base_crc);
 		stet_put_le32(value + 12, off);
 		memcpy(value + 16, block + off, len);
-		rc = stet_log_put_record(job->group, STET_REC_PATCH, stet_skipnode_key(dnode->node),
-					 dnode->node->key_len, value, 16u + len);
+		rc = stet_log_put_record(job->group, STET_REC_PATCH,
+					 stet_skipnode_key(stet_dnode_node_(dnode)),
+					 stet_dnode_node_(dnode)->key_len, value, 16u + len);
 	}
 	return rc;
 }
 
 static int put_buf_record(struct stet_job *job, struct stet_dnode *dnode)
 {
-	const uint8_t *key = stet_skipnode_key(dnode->node);
+	const uint8_t *key = stet_skipnode_key(stet_dnode_node_(dnode));
 	struct stet_version *v = dnode->newest;
 	uint8_t value[STET_EXTENT_VALUE_MAX];
 	uint16_t run;
@@ -161,8 +163,8 @@ static int put_buf_record(struct stet_job *job, struct stet_dnode *dnode)
 	if (rc)
 		return rc;
 	size_t bytes = stet_version_encode_(v, value);
-	return stet_log_put_record(job->group, STET_REC_PUT, key, dnode->node->key_len, value,
-				   bytes);
+	return stet_log_put_record(job->group, STET_REC_PUT, key, stet_dnode_node_(dnode)->key_len,
+				   value, bytes);
 }
 
 static uint32_t patch_bytes(const struct stet_version *v)
@@ -183,8 +185,8 @@ static bool as_patch(const struct stet_job *job, const struct stet_version *v)
 static int put_version(struct stet_job *job, struct stet_dnode *dnode, bool *ret_patch)
 {
 	const struct stet_version *v = dnode->newest;
-	const uint8_t *key = stet_skipnode_key(dnode->node);
-	size_t key_bytes = dnode->node->key_len;
+	const uint8_t *key = stet_skipnode_key(stet_dnode_node_(dnode));
+	size_t key_bytes = stet_dnode_node_(dnode)->key_len;
 
 	*ret_patch = false;
 	switch (v->kind) {
@@ -233,7 +235,7 @@ static int place_patched(struct stet_job *job)
 
 	STET_LIST_FOREACH_SAFE(pos, tmp, &engine->unplaced) {
 		struct stet_dnode *dnode = stet_container_of(pos, struct stet_dnode, unplaced);
-		const uint8_t *key = stet_skipnode_key(dnode->node);
+		const uint8_t *key = stet_skipnode_key(stet_dnode_node_(dnode));
 		struct stet_version *v = dnode->newest;
 		struct stet_flight flight = { dnode, v->serial, true };
 		uint16_t run;
@@ -357,7 +359,7 @@ int stet_flush_start_(struct stet_engine *engine, bool checkpoint, struct stet_j
 	if (engine->flushing)
 		return -EAGAIN;
 	if (engine->failed)
-		return STET_FAIL(-EROFS, "the volume failed: a flush did not reach the device");
+		return stet_engine_refuse_(engine);
 	if (!anything_to_flush(engine, checkpoint))
 		return 0;
 	int rc = stet_job_create_(engine, STET_JOB_FLUSH, &job);
@@ -390,6 +392,36 @@ int stet_engine_flush_start(struct stet_engine *engine, struct stet_job **ret)
 	int rc = stet_flush_start_(engine, false, ret);
 
 	return rc == -EAGAIN ? 0 : rc;
+}
+
+int stet_flush_idle_(struct stet_engine *engine, struct stet_job **ret)
+{
+	struct stet_job *job;
+	int rc = stet_job_create_(engine, STET_JOB_FLUSH, &job);
+
+	*ret = NULL;
+	if (rc)
+		return rc;
+	job->flush = true;
+	job->idle = true;
+	job->cut = engine->durable_cut;
+	job->bulk_writes = engine->bulk_flushed;
+	job->next_ino = engine->logged_next_ino;
+	rc = stet_log_begin(engine->log, true, &job->group);
+	if (!rc)
+		rc = stet_log_end(job->group, STET_PSEG_IDLE, 0, stet_engine_now(engine), false);
+	if (rc) {
+		if (job->group)
+			stet_log_abandon(job->group);
+		stet_job_destroy_(job);
+		engine->idle_published =
+			true; /* not worth any trouble: the next commit says it too */
+		return rc == -ENOSPC ? 0 : rc;
+	}
+	engine->flushing = job;
+	engine->flush_cut = job->cut;
+	*ret = job;
+	return 0;
 }
 
 bool stet_engine_flushing(const struct stet_engine *engine)
@@ -432,18 +464,28 @@ void stet_waiters_fire_(struct stet_engine *engine, bool ckpt, uint64_t up_to, i
 /* The volume falls back to its last durable state; nothing more is written. */
 void stet_engine_fail_(struct stet_engine *engine, const char *why)
 {
+	const char *cause = stet_error_text(); /* what this thread met last led here */
 	struct stet_list *pos;
 
 	if (engine->failed)
 		return;
 	engine->failed = true;
 	engine->stats.failed = true;
-	stet_ignore(STET_FAIL(-EIO, "the volume is read-only from now on: %s", why), "recorded");
+	(void)snprintf(engine->stats.failure, sizeof(engine->stats.failure), "%s%s%s%s", why,
+		       cause[0] ? " (" : "", cause, cause[0] ? ")" : "");
+	stet_ignore(STET_FAIL(-EIO, "the volume is read-only from now on: %s",
+			      engine->stats.failure),
+		    "recorded");
 	STET_LIST_FOREACH(pos, &engine->txns)
 		stet_txn_doom(stet_container_of(pos, struct stet_txn, link), -EIO);
 	stet_waiters_fire_(engine, false, UINT64_MAX, -EIO);
 	stet_waiters_fire_(engine, true, UINT64_MAX, -EIO);
 	stet_ticket_fire_all(&engine->space_waiters, -EIO);
+}
+
+int stet_engine_refuse_(const struct stet_engine *engine)
+{
+	return STET_FAIL(-EROFS, "the volume failed: %s", engine->stats.failure);
 }
 
 static void flushed(struct stet_job *job)
@@ -475,6 +517,7 @@ void stet_flush_finish_(struct stet_job *job)
 	bool ok = job->rc == 0;
 
 	engine->flushing = NULL;
+	engine->flushed_ns = engine->config.clock->mono_ns(engine->config.clock);
 	if (ok) {
 		flushed(job);
 	} else {
@@ -485,7 +528,8 @@ void stet_flush_finish_(struct stet_job *job)
 		engine->flush_cut = engine->durable_cut;
 		if (fatal)
 			stet_engine_fail_(engine, "a flush of the log failed");
-		take_back(job);
+		if (!job->idle)
+			take_back(job);
 	}
 	if (job->checkpoint)
 		stet_ckpt_flushed_(engine, job, ok);

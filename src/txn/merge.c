@@ -1,7 +1,7 @@
 /* merge.c - one ordered stream out of write-set, runs, delta and tree.
  *
  * M1. Sources by precedence: the transaction's own entries, its own run, then whichever of delta and
- *     committed runs has the higher serial (the delta on a tie), then the tree.
+ *     committed runs has the higher serial (the delta on a tie), then what lies over the tree, then the tree.
  * M2. A merge stays valid while keys come and go: a source whose structure changed is sought again
  *     behind the last key returned.
  * M3. An INTENT among the own entries is merged with what lies below it.
@@ -55,6 +55,9 @@ static int add_runs(struct stet_merge *m)
 		if (ref->run.serial <= m->serial && ref->run.serial > m->root->cut)
 			rc = add_run(m, ref, &ref->run);
 	}
+	/* Nothing newer can be visible with it: its root's cut is the serial that is read at. */
+	if (!rc && m->root->over)
+		rc = add_run(m, NULL, stet_overlay_run_(m->root->over));
 	return rc;
 }
 
@@ -320,6 +323,8 @@ int stet_merge_next_(struct stet_merge *m, struct stet_key *ret_key, struct stet
 struct stet_scan {
 	struct stet_merge m;
 	struct stet_view *view; /* of its own, for PLAIN */
+	struct stet_view
+		*at; /* that, or the transaction's: it stays as it is while the scan is open */
 	struct stet_txn *txn;
 };
 
@@ -345,6 +350,8 @@ int stet_scan_open(struct stet_txn *txn, const struct stet_key *from, const stru
 		stet_free(scan);
 		return rc;
 	}
+	scan->at = view;
+	view->scans++;
 	*ret = scan;
 	return 0;
 }
@@ -364,6 +371,7 @@ void stet_scan_close(struct stet_scan *scan)
 	if (!scan)
 		return;
 	stet_merge_close_(&scan->m);
+	scan->at->scans--;
 	stet_view_close(scan->view);
 	stet_free(scan);
 }

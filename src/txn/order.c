@@ -263,6 +263,20 @@ static int add_run(struct stet_txn *txn, const struct stet_stamp *stamp)
 	return 0;
 }
 
+/* The bytes that the value gains or loses are its room's (O2). */
+static void resolve(struct stet_engine *engine, const struct stet_skipnode *node,
+		    struct stet_version *v, const struct stet_stamp *stamp)
+{
+	size_t all = (size_t)v->bytes + v->room;
+	size_t bytes = engine->hooks.resolve(engine->hooks.arg, stet_skipnode_key(node),
+					     node->key_len, v->b, v->bytes, stamp);
+
+	STET_ASSERT_CMP(bytes, <=, all);
+	STET_ASSERT_CMP(all - bytes, <=, UINT8_MAX);
+	v->bytes = (uint16_t)bytes;
+	v->room = (uint8_t)(all - bytes);
+}
+
 static void publish_one(struct stet_txn *txn, struct stet_skipnode *node,
 			const struct stet_stamp *stamp)
 {
@@ -271,8 +285,7 @@ static void publish_one(struct stet_txn *txn, struct stet_skipnode *node,
 	uint64_t bytes = stet_version_memory_(v);
 
 	if (v->kind == STET_V_BYTES && engine->hooks.resolve)
-		engine->hooks.resolve(engine->hooks.arg, stet_skipnode_key(node), node->key_len,
-				      v->b, v->bytes, stamp);
+		resolve(engine, node, v, stamp);
 	txn->set_bytes -= bytes;
 	stet_cache_charge(engine->cache, -(int64_t)bytes);
 	node->value = NULL;
@@ -290,7 +303,7 @@ static void publish(struct stet_txn *txn, const struct stet_stamp *stamp)
 		publish_one(txn, node, stamp);
 	stet_cache_charge(engine->cache, -(int64_t)txn->set_bytes);
 	stet_skiplist_release(&txn->set, NULL, NULL);
-	stet_skiplist_init(&txn->set, stamp->serial);
+	stet_skiplist_init(&txn->set, stamp->serial, 0);
 	txn->set_bytes = 0;
 	txn->buf_bytes = 0;
 	engine->serial = stamp->serial;
@@ -315,7 +328,7 @@ int stet_txn_order(struct stet_txn *txn, struct stet_ticket *ticket, uint64_t *r
 	}
 	STET_ASSERT(!txn->ordered);
 	if (engine->failed && !txn->read_only)
-		return STET_FAIL(-EROFS, "the volume failed: a flush did not reach the device");
+		return stet_engine_refuse_(engine);
 	stamp.now_ns = stet_engine_now(engine);
 	stamp.serial = stet_log_last_serial(engine->log) + 1;
 	rc = txn->level == STET_LEVEL_PLAIN ? 0 : validate(txn);

@@ -2,7 +2,7 @@
  *
  * A reader's point is (root, serial). The newest version in (root.cut, serial] wins, whether the delta or
  * a committed run holds it (on a tie the delta: what was left in memory when a write-set spilled is
- * newer than what was spilled); else the tree answers.
+ * newer than what was spilled); else what lies over the root's tree, else the tree answers.
  */
 #include "base/assert.h"
 #include "txn/txn_internal.h"
@@ -29,13 +29,13 @@ void stet_run_resolve_(struct stet_engine *engine, const struct stet_run *run, c
 
 	val->serial = run->serial;
 	if (engine->hooks.resolve)
-		engine->hooks.resolve(engine->hooks.arg, key, key_bytes, val->b, val->bytes,
-				      &stamp);
+		val->bytes = (uint16_t)engine->hooks.resolve(engine->hooks.arg, key, key_bytes,
+							     val->b, val->bytes, &stamp);
 }
 
-/* 0, -ENOENT (the run does not hold the key), 1 (it holds a tombstone). */
-static int run_get(struct stet_engine *engine, const struct stet_run *run,
-		   const struct stet_key *key, struct stet_val *ret)
+/* 0, -ENOENT (the run does not hold the key), 1 (it holds a tombstone). Symbols stay. */
+static int run_get_raw(struct stet_engine *engine, const struct stet_run *run,
+		       const struct stet_key *key, struct stet_val *ret)
 {
 	struct stet_root root = { run->root, run->root_level };
 	struct stet_tree_item item;
@@ -43,13 +43,21 @@ static int run_get(struct stet_engine *engine, const struct stet_run *run,
 
 	if (rc)
 		return rc;
-	if (item.item.tombstone) {
+	if (item.item.tombstone)
 		rc = 1;
-	} else {
+	else
 		stet_item_val_(&item.item, ret);
-		stet_run_resolve_(engine, run, key->b, key->bytes, ret);
-	}
 	stet_tree_item_release(&item);
+	return rc;
+}
+
+static int run_get(struct stet_engine *engine, const struct stet_run *run,
+		   const struct stet_key *key, struct stet_val *ret)
+{
+	int rc = run_get_raw(engine, run, key, ret);
+
+	if (!rc)
+		stet_run_resolve_(engine, run, key->b, key->bytes, ret);
 	return rc;
 }
 
@@ -105,24 +113,16 @@ int stet_read_at_(struct stet_engine *engine, const struct stet_rootref *root, u
 		stet_version_val_(v, ret);
 		return 0;
 	}
+	if (root->over) {
+		int rc = run_get_raw(engine, stet_overlay_run_(root->over), key, ret);
+
+		if (rc != -ENOENT)
+			return rc == 1 ? -ENOENT : rc;
+	}
 	return tree_get(engine, root, key, ret);
 }
 
 int stet_set_run_get_(struct stet_txn *txn, const struct stet_key *key, struct stet_val *ret)
 {
-	struct stet_root root = { txn->run.root, txn->run.root_level };
-	struct stet_tree_item item;
-
-	if (!txn->have_run)
-		return -ENOENT;
-	int rc = stet_tree_lookup(txn->engine->cache, STET_TREE_RUN, &root, key->b, key->bytes,
-				  &item);
-	if (rc)
-		return rc;
-	if (item.item.tombstone)
-		rc = 1;
-	else
-		stet_item_val_(&item.item, ret);
-	stet_tree_item_release(&item);
-	return rc;
+	return txn->have_run ? run_get_raw(txn->engine, &txn->run, key, ret) : -ENOENT;
 }

@@ -66,14 +66,14 @@ static int replay_put(struct stet_engine *engine, const struct stet_record *rec,
 			rc = hold_extent(engine, &e);
 	}
 	if (!rc)
-		rc = stet_version_bytes_(STET_V_BYTES, rec->value, rec->value_bytes, &v);
+		rc = stet_version_bytes_(STET_V_BYTES, rec->value, rec->value_bytes, 0, &v);
 	return rc ? rc : publish(engine, rec, v, cut);
 }
 
 static int replay_del(struct stet_engine *engine, const struct stet_record *rec, uint64_t cut)
 {
 	struct stet_version *v;
-	int rc = stet_version_bytes_(STET_V_DEL, NULL, 0, &v);
+	int rc = stet_version_bytes_(STET_V_DEL, NULL, 0, 0, &v);
 
 	return rc ? rc : publish(engine, rec, v, cut);
 }
@@ -130,7 +130,7 @@ static int publish_unreadable(struct stet_engine *engine, const struct stet_reco
 	if (e.addr.v == STET_PATCH_BASE_CURRENT || e.addr.v == STET_PATCH_BASE_HOLE)
 		return STET_FAIL(-EIO, "the base of a patch cannot be read");
 	stet_put_le32(crcs, ~stet_get_le32(rec->value + 8));
-	int rc = stet_version_bytes_(STET_V_BYTES, value, stet_extent_encode(&e, value), &v);
+	int rc = stet_version_bytes_(STET_V_BYTES, value, stet_extent_encode(&e, value), 0, &v);
 	return rc ? rc : publish(engine, rec, v, cut);
 }
 
@@ -313,6 +313,7 @@ static int take_record(struct stet_engine *engine, const struct stet_ckpt_slot *
 {
 	engine->root->root = (struct stet_root){ rec->root, rec->root_level };
 	engine->root->cut = rec->cut;
+	engine->root->base_cut = rec->cut;
 	engine->serial = engine->durable_cut = engine->flush_cut = rec->cut;
 	engine->older_cut = rec->cut;
 	engine->next_ino = rec->next_ino;

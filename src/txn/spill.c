@@ -94,30 +94,40 @@ static int next_entry(void *arg, struct stet_change *ret)
 	return 1;
 }
 
+int stet_run_node_(struct stet_job *job, struct stet_cnode *node, uint32_t level,
+		   struct stet_node_ptr *ptr)
+{
+	const uint8_t *bytes = stet_cnode_bytes(node);
+	uint32_t crcs[STET_NODE_BLOCKS];
+	int rc = stet_vec_reserve(&job->nodes, 1);
+
+	if (rc)
+		return rc;
+	for (uint32_t i = 0; i < STET_NODE_BLOCKS; i++)
+		crcs[i] = stet_crc32c(bytes + (size_t)i * STET_BLOCK_SIZE, STET_BLOCK_SIZE);
+	ptr->birth = job->run_birth;
+	rc = stet_log_put_whole(job->group, STET_SEGK_BULK, STET_PAYLOAD_NODE, STET_TREE_RUN, level,
+				bytes, crcs, STET_NODE_BLOCKS, &ptr->addr);
+	if (!rc)
+		rc = stet_cnode_publish(node, ptr);
+	if (rc)
+		return rc;
+	job->nodes.v[job->nodes.n++] = stet_cnode_pin(node);
+	return 0;
+}
+
 static int write_node(void *arg, struct stet_cnode *node, uint32_t level, uint64_t check,
 		      struct stet_node_ptr *ret_ptr)
 {
 	struct source *src = arg;
 	struct stet_job *job = src->job;
-	const uint8_t *bytes = stet_cnode_bytes(node);
 	struct stet_node_ptr ptr = { .check = check };
-	uint32_t crcs[STET_NODE_BLOCKS];
 	int rc = stet_vec_reserve(&job->run_new, 1);
 
 	if (!rc)
-		rc = stet_vec_reserve(&job->nodes, 1);
+		rc = stet_run_node_(job, node, level, &ptr);
 	if (rc)
 		return rc;
-	for (uint32_t i = 0; i < STET_NODE_BLOCKS; i++)
-		crcs[i] = stet_crc32c(bytes + (size_t)i * STET_BLOCK_SIZE, STET_BLOCK_SIZE);
-	ptr.birth = job->run_birth;
-	rc = stet_log_put_whole(job->group, STET_SEGK_BULK, STET_PAYLOAD_NODE, STET_TREE_RUN, level,
-				bytes, crcs, STET_NODE_BLOCKS, &ptr.addr);
-	if (!rc)
-		rc = stet_cnode_publish(node, &ptr);
-	if (rc)
-		return rc;
-	job->nodes.v[job->nodes.n++] = stet_cnode_pin(node);
 	job->run_new.v[job->run_new.n++] = ptr;
 	*ret_ptr = ptr;
 	return 0;

@@ -23,8 +23,8 @@ static void txn_init(struct stet_txn *txn, struct stet_engine *engine, enum stet
 	txn->read_only = read_only;
 	txn->begun_ns = stet_engine_now(engine);
 	stet_lock_owner_init(&txn->owner, engine->locks, txn->id);
-	stet_skiplist_init(&txn->set, stet_engine_random(engine));
-	stet_skiplist_init(&txn->reads, stet_engine_random(engine));
+	stet_skiplist_init(&txn->set, stet_engine_random(engine), 0);
+	stet_skiplist_init(&txn->reads, stet_engine_random(engine), 0);
 	stet_ticket_queue_init(&txn->spill_waiters);
 	stet_vec_init(&txn->ranges);
 	stet_text_init(&txn->conflict);
@@ -38,7 +38,7 @@ int stet_txn_begin(struct stet_engine *engine, enum stet_level level, bool read_
 	int rc = 0;
 
 	if (!read_only && engine->failed)
-		return STET_FAIL(-EROFS, "the volume failed: a flush did not reach the device");
+		return stet_engine_refuse_(engine);
 	if (!read_only && engine->config.read_only)
 		return STET_FAIL(-EROFS, "the volume is open read-only");
 	txn = stet_calloc(1, sizeof(*txn));
@@ -99,7 +99,8 @@ static bool give_up_view(struct stet_txn *txn)
 	struct stet_engine *engine = txn->engine;
 	struct stet_view *now;
 
-	if (txn->view->root->cut >= engine->root->cut || txn->ordering || txn->spilling)
+	if (txn->view->root->base_cut >= engine->root->cut || txn->view->scans > 0 ||
+	    txn->ordering || txn->spilling)
 		return false; /* it holds nothing back, or is in use */
 	if (stet_view_open(engine, &now))
 		return false;
@@ -307,7 +308,7 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 	if (txn->doomed)
 		return txn->doomed;
 	if (engine->failed)
-		return STET_FAIL(-EROFS, "the volume failed: a flush did not reach the device");
+		return stet_engine_refuse_(engine);
 	bool tight = short_of_memory(engine) ||
 		     (!privileged && stet_short_of_slots_(engine, 0, NULL) &&
 		      !engine->clean_hopeless);

@@ -43,11 +43,12 @@ struct stet_version {
 	uint64_t birth;           /* BUF; 0 = the serial */
 	struct stet_patch *patch; /* BUF: owned; NULL = whole blocks */
 	bool spilling;            /* write-sets: part of the run that is being written */
+	uint8_t room;             /* bytes of b behind `bytes`, for what symbols turn into */
 	uint8_t b[];
 };
 
 STET_CHECKED int stet_version_bytes_(enum stet_vkind kind, const void *bytes, size_t len,
-				     struct stet_version **ret);
+				     uint8_t room, struct stet_version **ret);
 STET_CHECKED int stet_version_buf_(struct stet_databuf *buf, uint16_t from, uint16_t count,
 				   uint64_t birth, struct stet_version **ret);
 void stet_version_free_(struct stet_version *v); /* NULL ok; drops the buffer reference */
@@ -59,12 +60,17 @@ size_t stet_version_encode_(const struct stet_version *v, uint8_t *out);
 size_t stet_val_encode_(const struct stet_val *val, uint8_t *out); /* BUF values likewise */
 
 /* --- the delta --- */
-struct stet_dnode {
-	struct stet_skipnode *node;
+struct stet_dnode { /* the value of a node of engine->delta */
 	struct stet_version *newest;
+	uint64_t serial;           /* of newest: what readers look at first */
 	struct stet_list dirty;    /* on engine->dirty: newest is not in the log */
 	struct stet_list unplaced; /* on engine->unplaced: newest is in the log as patches only */
 };
+
+static inline struct stet_skipnode *stet_dnode_node_(struct stet_dnode *dnode)
+{
+	return stet_skipnode_of(dnode, sizeof(*dnode));
+}
 
 /* A transaction's changes as a sorted run. */
 struct stet_runref {
@@ -76,18 +82,22 @@ struct stet_runref {
 	bool consumed;  /* a root holds it; older views may still read it */
 };
 
-/* A checkpoint's tree. */
+/* A checkpoint's tree, perhaps with what came after it lying over it (overlay.c). */
 struct stet_rootref {
 	uint64_t refs;
 	struct stet_root root;
-	uint64_t cut;
+	uint64_t cut;              /* all up to here is in it */
+	uint64_t base_cut;         /* all up to here is in the tree */
+	struct stet_overlay *over; /* owned; NULL: cut is base_cut */
 };
 
 struct stet_view {
 	struct stet_engine *engine;
 	struct stet_rootref *root;
 	uint64_t serial;
-	struct stet_list link; /* on engine->views, rising serial */
+	struct stet_list link;       /* on engine->views, rising serial */
+	uint32_t scans;              /* open ones that read at it */
+	struct stet_job *overlaying; /* in flight, or NULL */
 };
 
 enum stet_ckpt_state {
@@ -100,7 +110,13 @@ enum stet_ckpt_state {
 
 struct stet_ckpt; /* checkpoint.c */
 
-enum stet_job_kind { STET_JOB_FLUSH, STET_JOB_NODES, STET_JOB_TABLE, STET_JOB_BULK };
+enum stet_job_kind {
+	STET_JOB_FLUSH,
+	STET_JOB_NODES,
+	STET_JOB_TABLE,
+	STET_JOB_BULK,
+	STET_JOB_OVERLAY,
+};
 
 struct stet_flight {
 	struct stet_dnode *dnode;
@@ -130,12 +146,15 @@ struct stet_job {
 	STET_VEC(struct stet_runref *) runs;
 	/* TABLE */
 	struct stet_ckpt_slot slot;
-	/* NODES, BULK */
+	/* NODES, BULK, OVERLAY */
 	STET_VEC(struct stet_cnode *) nodes; /* pinned */
+	/* OVERLAY */
+	struct stet_overlay *overlay;
+	struct stet_view *view; /* NULL: closed meanwhile */
 	/* BULK */
 	struct stet_txn *txn;
 	bool with_run;      /* the write-set goes into `run` */
-	uint64_t run_birth; /* of its new nodes */
+	uint64_t run_birth; /* of its new nodes; OVERLAY too */
 	struct stet_run run;
 	STET_VEC(struct stet_node_ptr) run_new, run_old; /* nodes that came and went */
 	struct stet_rangeset run_data;                   /* places; birth 1 = of the old run */
@@ -153,7 +172,7 @@ struct stet_engine {
 	struct stet_engine_hooks hooks;
 	uint64_t checkpoint_bytes;
 	uint64_t dirty_limit_bytes; /* min(cache / 2, volume / 32) */
-	uint64_t delta_limit_bytes; /* cache / 4 */
+	uint64_t delta_limit_bytes; /* by default cache / 4 */
 	uint16_t extent_blocks_max;
 
 	/* --- under the volume's lock --- */
@@ -168,6 +187,8 @@ struct stet_engine {
 	bool failed; /* a flush failed: reads at durable_cut, no writes */
 
 	struct stet_skiplist delta; /* key -> struct stet_dnode */
+	bool trimming;              /* the newest checkpoint's keys are being taken out */
+	struct stet_key trim_from;  /* the next key to look at */
 	uint64_t delta_changes;     /* rises whenever a node comes or goes */
 	uint64_t delta_bytes;
 	struct stet_list dirty, unplaced;
@@ -185,6 +206,7 @@ struct stet_engine {
 	uint64_t flush_cut;        /* of the flush in flight, else durable_cut */
 	STET_VEC(struct stet_waiter) waiters;
 	uint64_t flush_retries;
+	int64_t flushed_ns;  /* monotonic: when the last flush ended */
 	bool idle_published; /* the log's last header says that everything is durable */
 
 	struct stet_ckpt *ckpt; /* in progress, or NULL */
@@ -233,8 +255,9 @@ struct stet_dnode *stet_delta_node_(struct stet_engine *engine, const void *key,
 /* The extent entry at `dnode` is split after `blocks`: the rest becomes an entry of its own. */
 STET_CHECKED int stet_delta_split_(struct stet_engine *engine, struct stet_dnode *dnode,
 				   uint16_t blocks);
-/* Drops versions that the newest root holds and no view needs. Works on the whole delta. */
+/* Versions that the newest root holds and no view needs are to go; the step looks at so many keys. */
 void stet_delta_trim_(struct stet_engine *engine);
+void stet_delta_trim_step_(struct stet_engine *engine, size_t keys);
 void stet_delta_release_(struct stet_engine *engine);
 /* Puts a key on, and takes it off, the list of blocks that the log holds as patches only. */
 void stet_delta_unplaced_(struct stet_engine *engine, struct stet_dnode *dnode);
@@ -352,6 +375,17 @@ void stet_spill_abort_(struct stet_txn *txn);
 /* The newest root holds everything of the run that is still needed: gives back the rest. */
 STET_CHECKED int stet_spill_consumed_(struct stet_engine *engine, const struct stet_runref *ref);
 void stet_spill_finish_(struct stet_job *job);
+/* A node of a run goes to the BULK head; its address and birth are set in *ptr. */
+STET_CHECKED int stet_run_node_(struct stet_job *job, struct stet_cnode *node, uint32_t level,
+				struct stet_node_ptr *ptr);
+
+/* overlay.c */
+bool stet_overlay_due_(const struct stet_engine *engine);
+/* Starts one, or expires a view. 1 = progress; *ret may be a job. */
+STET_CHECKED int stet_overlay_step_(struct stet_engine *engine, struct stet_job **ret);
+void stet_overlay_finish_(struct stet_job *job);
+void stet_overlay_free_(struct stet_engine *engine, struct stet_overlay *over); /* NULL ok */
+const struct stet_run *stet_overlay_run_(const struct stet_overlay *over);
 
 /* flush.c */
 void stet_flush_finish_(struct stet_job *job);
@@ -367,6 +401,8 @@ STET_CHECKED int stet_place_(struct stet_job *job, enum stet_seg_kind head, uint
 void stet_placed_undo_(struct stet_job *job);
 void stet_placed_done_(struct stet_job *job);
 void stet_engine_fail_(struct stet_engine *engine, const char *why);
+/* -EROFS, with the reason why the volume failed. */
+STET_CHECKED int stet_engine_refuse_(const struct stet_engine *engine);
 
 /* checkpoint.c */
 STET_CHECKED int stet_ckpt_step_(struct stet_engine *engine, struct stet_job **ret);
@@ -390,6 +426,8 @@ bool stet_short_of_slots_(const struct stet_engine *engine, uint32_t spare, uint
 
 /* engine.c */
 void stet_space_kick_(struct stet_engine *engine);
+/* An empty partial segment that says that everything is durable. *ret NULL: not now. */
+STET_CHECKED int stet_flush_idle_(struct stet_engine *engine, struct stet_job **ret);
 void stet_waiters_fire_(struct stet_engine *engine, bool ckpt, uint64_t up_to, int result);
 
 #endif

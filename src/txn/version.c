@@ -10,16 +10,17 @@
 
 #include <string.h>
 
-int stet_version_bytes_(enum stet_vkind kind, const void *bytes, size_t len,
+int stet_version_bytes_(enum stet_vkind kind, const void *bytes, size_t len, uint8_t room,
 			struct stet_version **ret)
 {
-	struct stet_version *v = stet_alloc(sizeof(*v) + len);
+	struct stet_version *v = stet_alloc(sizeof(*v) + len + room);
 
 	if (!v)
 		return STET_FAIL(-ENOMEM, "no memory for a value of %zu bytes", len);
 	memset(v, 0, sizeof(*v));
 	v->kind = kind;
 	v->bytes = (uint16_t)len;
+	v->room = room;
 	if (len > 0)
 		memcpy(v->b, bytes, len);
 	*ret = v;
@@ -54,7 +55,7 @@ void stet_version_free_(struct stet_version *v)
 
 size_t stet_version_memory_(const struct stet_version *v)
 {
-	size_t bytes = sizeof(*v) + v->bytes + 16;
+	size_t bytes = sizeof(*v) + v->bytes + v->room + 16;
 
 	return v->patch ? bytes + sizeof(*v->patch) : bytes;
 }

@@ -1,7 +1,7 @@
 /* view.c - views: (a root, a serial), and the references that keep roots and runs readable.
  *
  * W1. An open view keeps its root's blocks held in space and the delta's versions between the root's cut
- *     and its serial in memory.
+ *     and its serial in memory, until that lies over the root (overlay.c).
  * W2. Closing a view frees at once what it alone kept in the delta's hot keys; the rest goes at the
  *     next checkpoint's trim.
  */
@@ -29,6 +29,8 @@ void stet_view_close(struct stet_view *view)
 {
 	if (!view)
 		return;
+	if (view->overlaying)
+		view->overlaying->view = NULL;
 	stet_list_del(&view->link);
 	view->engine->view_count--;
 	stet_rootref_put_(view->engine, view->root);
@@ -50,10 +52,11 @@ int stet_view_get(struct stet_engine *engine, struct stet_view *view, const stru
 
 void stet_rootref_put_(struct stet_engine *engine, struct stet_rootref *root)
 {
-	(void)engine;
 	STET_ASSERT_CMP(root->refs, >, 0);
-	if (--root->refs == 0)
-		stet_free(root);
+	if (--root->refs > 0)
+		return;
+	stet_overlay_free_(engine, root->over);
+	stet_free(root);
 }
 
 void stet_runref_put_(struct stet_engine *engine, struct stet_runref *run)

@@ -81,7 +81,7 @@ static void free_entry(void *arg, struct stet_skipnode *node)
 void stet_set_clear_(struct stet_txn *txn)
 {
 	stet_skiplist_release(&txn->set, free_entry, txn);
-	stet_skiplist_init(&txn->set, stet_engine_random(txn->engine));
+	stet_skiplist_init(&txn->set, stet_engine_random(txn->engine), 0);
 	stet_cache_charge(txn->engine->cache, -(int64_t)txn->set_bytes);
 	txn->set_bytes = 0;
 	txn->buf_bytes = 0;
@@ -142,13 +142,16 @@ static int writable(const struct stet_txn *txn)
 int stet_txn_put(struct stet_txn *txn, const struct stet_key *key, const void *value,
 		 size_t value_bytes)
 {
+	bool grows = stet_key_get_kind(key->b) ==
+		     STET_KIND_INODE; /* when its symbols are resolved */
 	struct stet_version *v;
 	int rc = writable(txn);
 
 	if (rc)
 		return rc;
 	STET_ASSERT_CMP(value_bytes, <=, STET_VALUE_MAX);
-	rc = stet_version_bytes_(STET_V_BYTES, value, value_bytes, &v);
+	rc = stet_version_bytes_(STET_V_BYTES, value, value_bytes,
+				 grows ? STET_INODE_GROWTH_MAX : 0, &v);
 	return rc ? rc : stet_set_put_(txn, key, v);
 }
 
@@ -159,7 +162,7 @@ int stet_txn_del(struct stet_txn *txn, const struct stet_key *key)
 
 	if (rc)
 		return rc;
-	rc = stet_version_bytes_(STET_V_DEL, NULL, 0, &v);
+	rc = stet_version_bytes_(STET_V_DEL, NULL, 0, 0, &v);
 	return rc ? rc : stet_set_put_(txn, key, v);
 }
 
@@ -259,7 +262,7 @@ static int put_intent(struct stet_txn *txn, const struct stet_key *key, const vo
 	if (!rc && prev)
 		rc = hooks->combine(hooks->arg, key, &all, intent, intent_bytes);
 	if (!rc)
-		rc = stet_version_bytes_(STET_V_INTENT, all.p, all.len, &v);
+		rc = stet_version_bytes_(STET_V_INTENT, all.p, all.len, 0, &v);
 	stet_buf_release(&all);
 	return rc ? rc : stet_set_put_(txn, key, v);
 }

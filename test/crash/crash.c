@@ -467,6 +467,7 @@ void crash_by_seed(uint64_t seed, uint64_t images, struct crash_plan *ret)
 		.meta_copies = (uint8_t)(1 + stet_random_below(&random, 2)),
 		.cache_bytes = UINT64_C(4) << 20,
 		.checkpoint_bytes = UINT64_C(64) << (10 + stet_random_below(&random, 4)),
+		.delta_bytes = seed % 3 == 1 ? UINT64_C(16) << 10 : 0,
 		.seed = seed,
 		.record = true,
 	};

@@ -64,6 +64,7 @@ static void choose(const struct trial *t, struct run *run)
 		.meta_copies = (uint8_t)(1 + t->seed % 2),
 		.cache_bytes = UINT64_C(4) << 20,
 		.checkpoint_bytes = UINT64_C(64) << 10,
+		.delta_bytes = t->seed % 4 == 1 ? UINT64_C(16) << 10 : 0,
 		.seed = t->seed,
 		.fault = true,
 	};

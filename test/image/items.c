@@ -1,6 +1,7 @@
 /* items.c - items of the catalog, in leaves, in runs and in records of the log; and the tree above them.
  *
- * An item is changed where it lies, so that nothing else moves. Whether a change can be noticed follows from
+ * An item is changed where it lies, so that nothing else moves; an inode that takes another length moves
+ * within its node, or is left as it was. Whether a change can be noticed follows from
  * what the item is (free, see headers.c).
  */
 #include "mutation.h"
@@ -25,16 +26,23 @@ struct field {
 	}
 #define COUNT(a) (sizeof(a) / sizeof((a)[0]))
 
+/* Of a decoded inode, and of the fixed part of its value; what is free see inode_change_free. */
 static const struct field inode_fields[] = {
-	FIELD(stet_inode_disk, mode, false), /* see change_mode */
-	FIELD(stet_inode_disk, uid, true),           FIELD(stet_inode_disk, gid, true),
-	FIELD(stet_inode_disk, flags, false),        FIELD(stet_inode_disk, nlink, false),
-	FIELD(stet_inode_disk, inline_bytes, false), FIELD(stet_inode_disk, size, true),
-	FIELD(stet_inode_disk, rdev, false),         FIELD(stet_inode_disk, atime_ns, true),
-	FIELD(stet_inode_disk, mtime_ns, true),      FIELD(stet_inode_disk, ctime_ns, true),
-	FIELD(stet_inode_disk, btime_ns, true),      FIELD(stet_inode_disk, parent, false),
-	FIELD(stet_inode_disk, blocks, false),       FIELD(stet_inode_disk, subdirs, false),
-	FIELD(stet_inode_disk, data_version, true),
+	FIELD(stet_inode, mode, false),     FIELD(stet_inode, uid, false),
+	FIELD(stet_inode, gid, false),      FIELD(stet_inode, flags, false),
+	FIELD(stet_inode, nlink, false),    FIELD(stet_inode, inline_bytes, false),
+	FIELD(stet_inode, size, false),     FIELD(stet_inode, rdev, false),
+	FIELD(stet_inode, atime_ns, false), FIELD(stet_inode, mtime_ns, false),
+	FIELD(stet_inode, ctime_ns, false), FIELD(stet_inode, btime_ns, false),
+	FIELD(stet_inode, parent, false),   FIELD(stet_inode, blocks, false),
+	FIELD(stet_inode, subdirs, false),  FIELD(stet_inode, data_version, false),
+};
+
+static const struct field inode_disk_fields[] = {
+	FIELD(stet_inode_disk, mode, false),
+	FIELD(stet_inode_disk, flags, false),
+	FIELD(stet_inode_disk, present, false),
+	FIELD(stet_inode_disk, btime_ns, false),
 };
 
 static const struct field extent_fields[] = {
@@ -97,6 +105,7 @@ struct edit {
 	bool free;
 	uint8_t buf[PART_BYTES_MAX];
 	uint8_t *key, *value;
+	size_t value_bytes;
 };
 
 static void change_field(struct edit *e, const struct field *fields, size_t n)
@@ -113,29 +122,114 @@ static void change_field(struct edit *e, const struct field *fields, size_t n)
 
 /* --- by kind --- */
 
-static void change_inode(struct edit *e)
+/* Which item of its node it is; the node's count: it has been taken out, or moved. */
+static uint32_t find_index(const uint8_t *node, const struct item_place *item)
 {
-	uint32_t mode = stet_get_le32(e->value);
-	uint64_t size = stet_get_le64(e->value + offsetof(struct stet_inode_disk, size));
-	uint32_t now;
+	uint32_t n = stet_node_count(node);
+
+	for (uint32_t i = 0; i < n; i++)
+		if (stet_get_le16(node + 0x40 + 2 * (size_t)i) == item->head)
+			return i;
+	return n;
+}
+
+/* Gives the item a value of any length; in a node it moves to where there is room. False: there is none. */
+static bool put_value(struct edit *e, const uint8_t *value, size_t n)
+{
+	const struct item_place *item = e->item;
+	size_t front = item->value_at - item->head; /* header and key */
+	uint32_t start = stet_get_le16(e->buf + offsetof(struct stet_node_disk, items_start));
+	uint32_t count = stet_node_count(e->buf);
+	uint32_t i = item->rec ? count : find_index(e->buf, item);
+	uint8_t *to;
+
+	if (n == item->value_bytes) {
+		memcpy(e->value, value, n);
+		return true;
+	}
+	if (i >= count || start > STET_NODE_SIZE || start < 0x40 + 2 * (size_t)count + front + n)
+		return false;
+	start -= (uint32_t)(front + n);
+	to = e->buf + start;
+	memcpy(to, e->buf + item->head, front);
+	stet_put_le16(to + 2, (uint16_t)n);
+	e->value = to + front;
+	e->value_bytes = n;
+	memcpy(e->value, value, n);
+	stet_put_le16(e->buf + 0x40 + 2 * (size_t)i, (uint16_t)start);
+	stet_put_le16(e->buf + offsetof(struct stet_node_disk, items_start), (uint16_t)start);
+	return true;
+}
+
+/* Entries, names and blocks are counted; whatever else an inode says nobody can tell. */
+static bool inode_change_free(const struct stet_inode *was, const struct stet_inode *now)
+{
+	return ((was->mode ^ now->mode) & 07777) != 0 || was->uid != now->uid ||
+	       was->gid != now->gid || was->rdev != now->rdev ||
+	       was->data_version != now->data_version || was->atime_ns != now->atime_ns ||
+	       was->mtime_ns != now->mtime_ns || was->ctime_ns != now->ctime_ns ||
+	       was->btime_ns != now->btime_ns || (!S_ISDIR(was->mode) && was->size != now->size) ||
+	       (was->inline_bytes > 0 && was->inline_bytes == now->inline_bytes &&
+		memcmp(was->inline_data, now->inline_data, was->inline_bytes) != 0);
+}
+
+/* One field becomes another, and the value what that gives. */
+static bool change_inode_field(struct edit *e, const struct stet_inode *was)
+{
+	const struct field *f = &inode_fields[mutation_pick(e->m, COUNT(inode_fields))];
+	uint8_t value[STET_INODE_VALUE_MAX];
+	struct stet_inode now = *was;
 
 	if (mutation_chance(e->m, 15)) { /* another type */
 		static const uint32_t type[] = { S_IFREG, S_IFDIR, S_IFLNK, S_IFIFO, S_IFCHR };
 
-		now = (mode & 07777) | type[mutation_pick(e->m, COUNT(type))];
-		mutation_note(e->m, " mode %o -> %o", mode, now);
-		stet_put_le32(e->value, now);
+		now.mode = (now.mode & 07777) | type[mutation_pick(e->m, COUNT(type))];
+		mutation_note(e->m, " mode %o -> %o", was->mode, now.mode);
+	} else {
+		mutate_int(e->m, (uint8_t *)&now + f->at, f->width, f->name);
+	}
+	now.mode &= UINT16_MAX;
+	now.flags &= UINT8_MAX;
+	if (now.inline_bytes > was->inline_bytes)
+		now.inline_bytes = was->inline_bytes;
+	return put_value(e, value, stet_inode_encode(&now, value));
+}
+
+static void change_inode_bytes(struct edit *e)
+{
+	const uint32_t fixed = sizeof(struct stet_inode_disk);
+
+	if (e->item->value_bytes <= fixed || mutation_chance(e->m, 40)) {
+		change_field(e, inode_disk_fields, COUNT(inode_disk_fields));
+	} else {
+		uint32_t n = e->item->value_bytes - fixed;
+
+		mutate_int(e->m, e->value + fixed + mutation_pick(e->m, n < 40 ? n : 40), 1,
+			   "number byte");
+	}
+}
+
+static void change_inode(struct edit *e)
+{
+	uint8_t before[STET_INODE_VALUE_MAX];
+	struct stet_inode was, now;
+	bool done = false;
+
+	if (e->item->value_bytes > sizeof(before) ||
+	    stet_inode_decode(e->value, e->item->value_bytes, &was)) { /* changed already */
+		change_inode_bytes(e);
+		e->free = true;
 		return;
 	}
-	change_field(e, inode_fields, COUNT(inode_fields));
-	now = stet_get_le32(e->value);
-	if ((now & S_IFMT) == (mode & S_IFMT) && now != mode)
-		e->free = true;
-	if (e->m->base->atlas->parts.v[e->item->part].tree == STET_TREE_RUN)
-		e->free = true; /* flags that stand for the commit's time */
-	if (S_ISDIR(mode) &&
-	    size != stet_get_le64(e->value + offsetof(struct stet_inode_disk, size)))
-		e->free = false; /* entries are counted */
+	memcpy(before, e->value, e->item->value_bytes);
+	was.inline_data = before + (was.inline_data - e->value);
+	for (int tries = 0; tries < 10 && !done && !mutation_chance(e->m, 15); tries++)
+		done = change_inode_field(e, &was);
+	if (!done)
+		change_inode_bytes(e);
+	e->free = e->m->base->atlas->parts.v[e->item->part].tree == STET_TREE_RUN || /* symbols */
+		  (!stet_inode_decode(e->value, e->value_bytes, &now) &&
+		   inode_change_free(&was, &now));
 }
 
 /* Bytes of a name; in a log record the order does not matter. */
@@ -269,22 +363,16 @@ static void change_pointer(struct edit *e)
 
 /* --- how an item lies in its node --- */
 
-static uint32_t find_index(const uint8_t *node, const struct item_place *item)
-{
-	for (uint32_t i = 0; i < stet_node_count(node); i++)
-		if (stet_get_le16(node + 0x40 + 2 * (size_t)i) == item->head)
-			return i;
-	return 0;
-}
-
 /* Takes the item out; its bytes stay where they are, unused. */
 static void delete_item(struct edit *e)
 {
 	uint32_t n = stet_node_count(e->buf);
 	uint32_t i = find_index(e->buf, e->item);
 
-	if (n == 0)
+	if (i == n) {
+		e->free = true;
 		return;
+	}
 	memmove(e->buf + 0x40 + 2 * (size_t)i, e->buf + 0x40 + 2 * (size_t)(i + 1),
 		2 * (size_t)(n - i - 1));
 	stet_put_le16(e->buf + 0x26, (uint16_t)(n - 1));
@@ -342,9 +430,10 @@ static void change_layout(struct edit *e)
 		delete_item(e);
 		break;
 	}
-	/* In runs, what is not there was not changed; an attribute's value may be of any length. */
+	/* In runs, what is not there was not changed; an attribute's value, and content that an inode's ends
+	 * with, may be of any length. */
 	if (e->m->base->atlas->parts.v[e->item->part].tree == STET_TREE_RUN ||
-	    e->item->kind == STET_KIND_XATTR)
+	    e->item->kind == STET_KIND_XATTR || e->item->kind == STET_KIND_INODE)
 		e->free = true;
 }
 
@@ -427,6 +516,7 @@ bool mutate_item(struct mutation *m)
 	patient_load(&m->patient, item->part, e.buf);
 	e.key = e.buf + item->key_at;
 	e.value = e.buf + item->value_at;
+	e.value_bytes = item->value_bytes;
 	mutation_note(m, " item at %llu + %u kind %u record %u level %u tree %u:",
 		      (unsigned long long)part->off, item->head, item->kind, item->rec, part->level,
 		      part->tree);

@@ -124,10 +124,11 @@ void duel_print_counts(const struct duel *d, struct stet_text *t)
 			 " deadlocks, %" PRIu64 " waits, %" PRIu64 " ENOSPC, %" PRIu64
 			 " expired, %" PRIu64 " reopens, %" PRIu64 " kills, %" PRIu64
 			 " compares; %" PRIu64 " flushes, %" PRIu64 " checkpoints, %" PRIu64
-			 " spills, %" PRIu64 " segments cleaned",
+			 " spills, %" PRIu64 " overlays, %" PRIu64 " segments cleaned",
 			 c->steps, c->ops, c->changes, c->refused, c->commits, c->conflicts,
 			 c->deadlocks, c->waits, c->nospace, c->expired, c->reopens, c->kills,
-			 c->compares, w->flushes, w->checkpoints, w->spills, w->cleaned);
+			 c->compares, w->flushes, w->checkpoints, w->spills, w->overlays,
+			 w->cleaned);
 }
 
 /* --- resolving --- */
@@ -338,12 +339,14 @@ static bool refused(const struct duel *d, int rc)
 	       (d->faults && (rc == -EIO || rc == -EROFS)) || (d->memory_faults && rc == -ENOMEM);
 }
 
-/* No room may be said only when much of it is in use, or promised, or held by what is being read. */
+/* No room may be said only when much of it is in use, or promised, or held by what is being read, or bad. */
 static bool really_full(const struct duel *d, const struct model_op *op)
 {
 	struct stet_space_usage u;
 
 	stet_space_usage(stet_engine_space(d->w->engine), &u);
+	if (u.slots_bad > u.slots_total / 2)
+		return true; /* what is left is the reserve's */
 	return (u.live_blocks + u.held_blocks + u.reserved_blocks + op->len / STET_BLOCK_SIZE +
 		u.reserve_blocks) *
 		       100 >=

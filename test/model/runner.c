@@ -289,6 +289,7 @@ void run_by_seed(uint64_t seed, size_t step_count, struct run *ret)
 		.meta_copies = (uint8_t)(1 + stet_random_below(&random, 2)),
 		.cache_bytes = UINT64_C(4) << 20,
 		.checkpoint_bytes = UINT64_C(256) << (10 + stet_random_below(&random, 4)),
+		.delta_bytes = seed % 3 == 1 ? UINT64_C(32) << 10 : 0, /* overlays */
 		.seed = seed,
 	};
 	ret->mix = (struct step_mix){

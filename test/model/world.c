@@ -43,6 +43,7 @@ static void fill_config(struct world *w, struct stet_engine_config *ret)
 	*ret = (struct stet_engine_config){
 		.cache_bytes = w->config.cache_bytes,
 		.checkpoint_bytes = w->config.checkpoint_bytes,
+		.delta_bytes = w->config.delta_bytes,
 		.seed = w->config.seed,
 		.clock = &w->clock.clock,
 	};
@@ -178,6 +179,7 @@ static void add_totals(struct world *w)
 	w->totals.flushes += stats.flushes;
 	w->totals.checkpoints += stats.checkpoints;
 	w->totals.spills += stats.spills;
+	w->totals.overlays += stats.overlays;
 #ifdef STET_HAVE_CLEAN
 	struct stet_clean_stats clean_stats;
 

@@ -32,6 +32,7 @@ struct world_config {
 	uint8_t meta_copies;
 	uint64_t cache_bytes;
 	uint64_t checkpoint_bytes; /* 0: the default */
+	uint64_t delta_bytes;      /* likewise */
 	uint64_t seed;
 	bool record, fault;
 };
@@ -43,7 +44,7 @@ struct world_job {
 
 /* Of all times that it was open, as far as they are over. */
 struct world_totals {
-	uint64_t flushes, checkpoints, spills, cleaned;
+	uint64_t flushes, checkpoints, spills, overlays, cleaned;
 };
 
 struct world {

@@ -28,14 +28,17 @@ static void put_name(struct unit *u, uint64_t dir, uint64_t ino)
 static void put_parent(struct unit *u, uint64_t ino, uint64_t parent)
 {
 	struct stet_txn *txn = unit_begin(u, STET_LEVEL_PLAIN);
+	uint8_t value[STET_INODE_VALUE_MAX];
+	struct stet_inode inode;
 	struct stet_key key;
 	struct stet_val val;
 
 	stet_key_inode(&key, ino);
 	assert_int_equal(stet_txn_get(txn, &key, &val), 0);
 	stet_txn_end(txn);
-	stet_put_le64(val.b + offsetof(struct stet_inode_disk, parent), parent);
-	put(u, &key, val.b, val.bytes);
+	assert_int_equal(stet_inode_decode(val.b, val.bytes, &inode), 0);
+	inode.parent = parent;
+	put(u, &key, value, stet_inode_encode(&inode, value));
 }
 
 void hostile_make(enum hostile what, struct stet_device **ret)

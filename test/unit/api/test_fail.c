@@ -216,11 +216,13 @@ static void failed_flush(void **state)
 	u->wrap->fail_flush = false; /* too late */
 	OK(stet_statfs(u->vol, &fs));
 	assert_true(fs.failed);
+	assert_non_null(strstr(fs.failure, "a flush of the log failed"));
 	unit_expect(u->vol, NULL, "before", "durable");
 	unit_expect_none(u->vol, NULL, "plain");
 	unit_expect_none(u->vol, NULL, "after");
 	FAILS(-EROFS, stet_mkdirat(u->vol, NULL, STET_ROOT, "d", 0755));
 	FAILS(-EROFS, stet_begin(u->vol, 0, &txn));
+	assert_non_null(strstr(stet_error_text(), "a flush of the log failed"));
 	assert_int_not_equal(stet_commit(open, 0), 0);
 	stet_abort(open);
 	for (int i = 0; i < 2000 && seen.failed == 0; i++)

@@ -234,6 +234,51 @@ static void large_transaction(void **state)
 	}
 }
 
+static int take_checkpoints(void *arg, const char *name, uint64_t value)
+{
+	if (strcmp(name, "checkpoints") == 0)
+		*(uint64_t *)arg = value;
+	return 0;
+}
+
+static void count_checkpoints(struct stet_volume *vol, uint64_t *ret)
+{
+	*ret = UINT64_MAX;
+	OK(stet_stats(vol, take_checkpoints, ret));
+}
+
+/* Transactions that stay open while much changes: each keeps its state, and none slows the others down. */
+static void old_views(void **state)
+{
+	struct unit_volume *u = *state;
+	struct stet_open_options options = { .cache_bytes = 4 << 20 };
+	struct stet_api_device_options more = { .keep_device = true };
+	struct stet_txn *txn[8];
+	uint64_t checkpoints;
+	char name[32], text[32];
+
+	OK(stet_close(u->vol));
+	OK(stet_api_open_device(u->device, &options, &more, &u->vol));
+	for (int t = 0; t < 8; t++) {
+		for (int i = 0; i < 2500; i++) {
+			snprintf(name, sizeof(name), "f%d", i);
+			snprintf(text, sizeof(text), "%d of %d", i, t);
+			unit_write(u->vol, NULL, name, text);
+		}
+		txn[t] = begin(u->vol, 0);
+	}
+	count_checkpoints(u->vol, &checkpoints);
+	assert_true(checkpoints < 200);
+	for (int t = 0; t < 8; t++) {
+		for (int i = 0; i < 2500; i += 13) {
+			snprintf(name, sizeof(name), "f%d", i);
+			snprintf(text, sizeof(text), "%d of %d", i, t);
+			unit_expect(u->vol, txn[t], name, text);
+		}
+		stet_abort(txn[t]);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +294,7 @@ int main(void)
 						unit_tear_down),
 		cmocka_unit_test_setup_teardown(listing, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(large_transaction, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(old_views, unit_set_up, unit_tear_down),
 	};
 
 	return cmocka_run_group_tests_name("api/txn", tests, NULL, NULL);

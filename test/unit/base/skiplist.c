@@ -143,7 +143,7 @@ static void random_run(uint64_t seed, size_t max_len)
 
 	model.n = 0;
 	stet_random_seed(&random, seed);
-	stet_skiplist_init(&sl, seed);
+	stet_skiplist_init(&sl, seed, 0);
 	for (int i = 0; i < 8000; i++) {
 		step(&sl, &model, &random, max_len);
 		if (i % 200 == 0)
@@ -167,13 +167,71 @@ static void random_operations(void **state)
 	random_run(UINT64_MAX, 5);
 }
 
+struct sweep {
+	struct model *model;
+	struct stet_random random;
+	size_t at;
+};
+
+static bool keep_some(void *arg, struct stet_skipnode *node)
+{
+	struct sweep *s = arg;
+
+	assert_node(node, s->model, s->at);
+	assert_int_equal(*(uint64_t *)node->value, 0);
+	assert_ptr_equal(stet_skipnode_of(node->value, 24), node);
+	if (stet_random_below(&s->random, 3) > 0) {
+		s->at++;
+		return true;
+	}
+	model_remove(s->model, s->at);
+	return false;
+}
+
+/* In parts, in a list whose nodes have values of their own. */
+static void sweeping(void **state)
+{
+	static struct model model;
+	struct stet_skipnode *node = NULL;
+	uint8_t key[MAX_KEY_BYTES];
+	struct sweep s = { .model = &model };
+	struct stet_skiplist sl;
+
+	(void)state;
+	stet_random_seed(&s.random, 5);
+	stet_skiplist_init(&sl, 5, 24);
+	for (int round = 0; round < 60; round++) {
+		size_t len = 0;
+
+		while (model.n < MAX_KEYS / 2) {
+			size_t bytes = random_key(&s.random, key, 9);
+
+			if (stet_skiplist_insert(&sl, key, bytes, &node) == 0)
+				model_insert(&model, model_lower(&model, key, bytes), key, bytes,
+					     node->value);
+		}
+		s.at = 0;
+		do {
+			size_t most = (size_t)stet_random_below(&s.random, 40) + 1;
+
+			node = stet_skiplist_sweep(&sl, key, len, most, keep_some, &s);
+			if (node)
+				memcpy(key, stet_skipnode_key(node), len = node->key_len);
+			stet_skiplist_check(&sl);
+		} while (node);
+		assert_int_equal(s.at, model.n);
+		assert_same(&sl, &model);
+	}
+	stet_skiplist_release(&sl, NULL, NULL);
+}
+
 static void failing_leaves_it_as_it_was(void **state)
 {
 	struct stet_skipnode *node = NULL;
 	struct stet_skiplist sl;
 
 	(void)state;
-	stet_skiplist_init(&sl, 7);
+	stet_skiplist_init(&sl, 7, 0);
 	assert_int_equal(stet_skiplist_insert(&sl, "b", 1, &node), 0);
 	node->value = &sl;
 	for (int i = 0; i < 100; i++) { /* all heights */
@@ -195,7 +253,7 @@ static void key_lengths_have_a_limit(void **state)
 	struct stet_skiplist sl;
 
 	(void)state;
-	stet_skiplist_init(&sl, 7);
+	stet_skiplist_init(&sl, 7, 0);
 	assert_int_equal(stet_skiplist_insert(&sl, key, sizeof(key), &node), -EINVAL);
 	assert_int_equal(stet_skiplist_insert(&sl, key, sizeof(key) - 1, &node), 0);
 	assert_int_equal(stet_skiplist_insert(&sl, NULL, 0, &node), 0);
@@ -214,7 +272,7 @@ static void heights_are_as_planned(void **state)
 	uint8_t key[4];
 
 	(void)state;
-	stet_skiplist_init(&sl, 0);
+	stet_skiplist_init(&sl, 0, 0);
 	for (uint32_t i = 0; i < 40000; i++) {
 		memcpy(key, &i, sizeof(key));
 		assert_int_equal(stet_skiplist_insert(&sl, key, sizeof(key), &node), 0);
@@ -229,6 +287,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(random_operations),
+		cmocka_unit_test(sweeping),
 		cmocka_unit_test(failing_leaves_it_as_it_was),
 		cmocka_unit_test(key_lengths_have_a_limit),
 		cmocka_unit_test(heights_are_as_planned),

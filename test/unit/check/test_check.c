@@ -256,25 +256,36 @@ static void test_second_copy_gone(void **state)
 
 /* --- inodes --- */
 
-static void change_inode(struct unit *u, uint64_t ino, size_t at, uint64_t value)
+static void get_inode(struct unit *u, uint64_t ino, struct stet_inode *ret)
 {
 	struct stet_val val;
 	struct stet_key key;
 
 	stet_key_inode(&key, ino);
 	get(u, &key, &val);
-	stet_put_le64(val.b + at, value);
-	put(u, &key, val.b, val.bytes);
+	assert_int_equal(stet_inode_decode(val.b, val.bytes, ret), 0);
+	assert_int_equal(ret->inline_bytes, 0);
+}
+
+static void put_inode(struct unit *u, uint64_t ino, const struct stet_inode *inode)
+{
+	uint8_t value[STET_INODE_VALUE_MAX];
+	struct stet_key key;
+
+	stet_key_inode(&key, ino);
+	put(u, &key, value, stet_inode_encode(inode, value));
 }
 
 static void test_root_parent(void **state)
 {
 	struct unit *u = unit_create(NULL);
-	uint64_t dir;
+	struct stet_inode root;
 
 	(void)state;
-	assert_int_equal(unit_make(u, NULL, STET_ROOT_INO, "dir", S_IFDIR | 0700, &dir), 0);
-	change_inode(u, STET_ROOT_INO, offsetof(struct stet_inode_disk, parent), dir);
+	assert_int_equal(unit_make(u, NULL, STET_ROOT_INO, "dir", S_IFDIR | 0700, NULL), 0);
+	get_inode(u, STET_ROOT_INO, &root);
+	assert_int_equal(unit_lookup(u, NULL, STET_ROOT_INO, "dir", &root.parent), 0);
+	put_inode(u, STET_ROOT_INO, &root);
 	EXPECT(u, STET_PROBLEM_DIR_PARENT);
 	close_bad(u);
 }
@@ -284,13 +295,39 @@ static void test_orphan_blocks(void **state)
 {
 	struct unit *u = unit_create(NULL);
 	uint64_t ino = make_file(u, "file", 40000);
+	struct stet_inode inode;
 
 	(void)state;
 	assert_int_equal(stet_fs_hold(u->fs, ino), 0);
 	assert_int_equal(unit_unlink(u, NULL, STET_ROOT_INO, "file"), 0);
 	EXPECT_SOUND(u);
-	change_inode(u, ino, offsetof(struct stet_inode_disk, blocks), 3);
+	get_inode(u, ino, &inode);
+	inode.blocks = 3;
+	put_inode(u, ino, &inode);
 	EXPECT(u, STET_PROBLEM_BLOCK_COUNT);
+	close_bad(u);
+}
+
+/* The target lies in a block, behind which there is nothing but NUL. */
+static void test_target_too_long(void **state)
+{
+	char target[STET_SYMLINK_MAX - 1];
+	struct unit *u = unit_create(NULL);
+	struct stet_inode inode;
+	uint64_t ino;
+
+	(void)state;
+	memset(target, 't', sizeof(target));
+	assert_int_equal(unit_symlink(u, NULL, STET_ROOT_INO, "link", target, sizeof(target), &ino),
+			 0);
+	unit_flush(u, true);
+	unit_reopen(u);
+	EXPECT_SOUND(u);
+	get_inode(u, ino, &inode);
+	assert_int_equal(inode.size, sizeof(target));
+	inode.size++;
+	put_inode(u, ino, &inode);
+	EXPECT(u, STET_PROBLEM_ITEM_BAD);
 	close_bad(u);
 }
 
@@ -306,6 +343,7 @@ int main(void)
 		cmocka_unit_test(test_second_copy_gone),
 		cmocka_unit_test(test_root_parent),
 		cmocka_unit_test(test_orphan_blocks),
+		cmocka_unit_test(test_target_too_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -34,6 +34,86 @@ static struct stet_inode file(void)
 	return (struct stet_inode){ .mode = S_IFREG | 0644, .nlink = 1 };
 }
 
+static bool same_inode(const struct stet_inode *a, const struct stet_inode *b)
+{
+	return a->mode == b->mode && a->uid == b->uid && a->gid == b->gid && a->flags == b->flags &&
+	       a->nlink == b->nlink && a->inline_bytes == b->inline_bytes && a->size == b->size &&
+	       a->rdev == b->rdev && a->atime_ns == b->atime_ns && a->mtime_ns == b->mtime_ns &&
+	       a->ctime_ns == b->ctime_ns && a->btime_ns == b->btime_ns && a->parent == b->parent &&
+	       a->blocks == b->blocks && a->subdirs == b->subdirs &&
+	       a->data_version == b->data_version &&
+	       (a->inline_bytes == 0 ||
+		memcmp(a->inline_data, b->inline_data, a->inline_bytes) == 0);
+}
+
+/* Often one that is near, or 0. */
+static int64_t some_time(struct stet_random *random, int64_t near)
+{
+	uint64_t d = stet_random_next(random) >> stet_random_below(random, 64);
+
+	switch (stet_random_below(random, 5)) {
+	case 0:
+		return near;
+	case 1:
+		return (int64_t)((uint64_t)near + d);
+	case 2:
+		return (int64_t)((uint64_t)near - d);
+	default:
+		return (int64_t)nasty(random, 8);
+	}
+}
+
+static uint32_t some_id(struct stet_random *random)
+{
+	return stet_random_below(random, 2) ? (uint32_t)nasty(random, 4) % UINT32_MAX : 0;
+}
+
+/* What only one type has; content: STET_INLINE_MAX bytes without NUL. */
+static void fill_by_type(struct stet_random *random, const uint8_t *content, struct stet_inode *i)
+{
+	static const uint32_t type[] = { S_IFREG, S_IFREG, S_IFDIR, S_IFLNK, S_IFBLK, S_IFIFO };
+
+	i->mode |= type[stet_random_below(random, 6)];
+	if (S_ISDIR(i->mode)) {
+		i->nlink &= 1;
+		i->size = nasty(random, 8) >> 1;
+		i->subdirs = i->size ? nasty(random, 8) % i->size : 0;
+		i->parent = nasty(random, 8) | 1;
+	} else if (S_ISBLK(i->mode)) {
+		i->rdev = nasty(random, 8);
+	} else if (!S_ISFIFO(i->mode) && stet_random_below(random, 2)) {
+		i->inline_bytes = 1 + (uint32_t)stet_random_below(random, STET_INLINE_MAX);
+		i->inline_data = content;
+		i->flags |= STET_INODE_INLINE;
+		i->size = i->inline_bytes;
+	} else if (S_ISREG(i->mode)) {
+		i->size = nasty(random, 8) >> 1;
+		i->blocks = nasty(random, 8) % (STET_FILE_BLOCKS_MAX + 1);
+	} else if (S_ISLNK(i->mode)) {
+		i->size = STET_SYMLINK_MAX;
+		i->blocks = 1;
+	}
+}
+
+static struct stet_inode some_inode(struct stet_random *random, const uint8_t *content)
+{
+	struct stet_inode i = {
+		.mode = (uint32_t)stet_random_below(random, 010000),
+		.uid = some_id(random),
+		.gid = some_id(random),
+		.flags = (uint32_t)stet_random_below(random, 16) & ~STET_INODE_INLINE,
+		.nlink = stet_random_below(random, 2) ? 1 : (uint32_t)nasty(random, 4) >> 1,
+		.btime_ns = some_time(random, 0),
+		.data_version = nasty(random, 8),
+	};
+
+	i.mtime_ns = some_time(random, i.btime_ns);
+	i.ctime_ns = some_time(random, i.mtime_ns);
+	i.atime_ns = some_time(random, i.btime_ns);
+	fill_by_type(random, content, &i);
+	return i;
+}
+
 static void inode_round_trips(void **state)
 {
 	uint8_t content[STET_INLINE_MAX];
@@ -43,40 +123,179 @@ static void inode_round_trips(void **state)
 
 	(void)state;
 	stet_random_seed(&random, 1);
-	stet_random_bytes(&random, content, sizeof(content));
-	for (uint32_t i = 0; i < 3000; i++) {
-		struct stet_inode inode = file();
+	memset(content, 'c', sizeof(content));
+	for (uint32_t k = 0; k < 50000; k++) {
+		struct stet_inode i = some_inode(&random, content);
 		struct stet_inode back;
 		size_t n;
 
-		inode.mode = S_IFREG | (uint32_t)stet_random_below(&random, 010000);
-		inode.uid = (uint32_t)stet_random_below(&random, UINT32_MAX);
-		inode.gid = (uint32_t)stet_random_below(&random, UINT32_MAX);
-		inode.nlink = (uint32_t)stet_random_below(&random, INT32_MAX);
-		inode.atime_ns = (int64_t)stet_random_next(&random);
-		inode.mtime_ns = (int64_t)stet_random_next(&random);
-		inode.ctime_ns = (int64_t)stet_random_next(&random);
-		inode.btime_ns = (int64_t)stet_random_next(&random);
-		inode.data_version = stet_random_next(&random);
-		inode.size = stet_random_next(&random) >> 1;
-		inode.blocks = stet_random_below(&random, STET_FILE_BLOCKS_MAX);
-		if (i <= STET_INLINE_MAX) {
-			inode.flags = STET_INODE_INLINE | (i % 2 ? STET_INODE_CTIME_COMMIT : 0);
-			inode.inline_bytes = i;
-			inode.inline_data = content;
-			inode.size = i;
-			inode.blocks = 0;
-		}
 		memset(buf, 0xaa, sizeof(buf));
-		n = stet_inode_encode(&inode, buf);
-		assert_int_equal(n, 0x70 + inode.inline_bytes);
+		n = stet_inode_encode(&i, buf);
+		assert_true(n <= STET_INODE_VALUE_MAX);
 		assert_int_equal(stet_inode_decode(buf, n, &back), 0);
-		assert_memory_equal(back.inline_data, content, inode.inline_bytes);
-		assert_int_equal(back.btime_ns, inode.btime_ns);
-		assert_true(back.data_version == inode.data_version);
+		assert_true(same_inode(&i, &back));
 		assert_int_equal(stet_inode_encode(&back, again), n);
 		assert_memory_equal(buf, again, n);
 	}
+}
+
+/* The longest that there is, whether or not it is an inode. */
+static void inode_bytes_max(void **state)
+{
+	uint8_t content[STET_INLINE_MAX] = { 0 };
+	uint8_t *out = exact(STET_INODE_VALUE_MAX);
+	const struct stet_inode i = {
+		.mode = UINT16_MAX,
+		.uid = UINT32_MAX,
+		.gid = 0,
+		.flags = UINT8_MAX,
+		.nlink = UINT32_MAX,
+		.inline_bytes = STET_INLINE_MAX,
+		.size = UINT64_MAX,
+		.rdev = UINT64_MAX,
+		.atime_ns = INT64_MAX,
+		.mtime_ns = INT64_MAX,
+		.ctime_ns = -1,
+		.btime_ns = -1,
+		.parent = UINT64_MAX,
+		.blocks = UINT64_MAX,
+		.subdirs = UINT64_MAX,
+		.data_version = UINT64_MAX,
+		.inline_data = content,
+	};
+
+	(void)state;
+	assert_int_equal(stet_inode_encode(&i, out), STET_INODE_VALUE_MAX);
+	free(out);
+}
+
+/* The example of doc/format.md: a new, empty file of an ordinary user. */
+static const uint8_t example[] = {
+	0xa4, 0x81, 0x04, 0x63, 0x00, 0x00, 0x00, 0x2a, 0x36, 0xfe, 0x9c,
+	0x97, 0x17, 0xe8, 0x07, 0x0c, 0xc0, 0x84, 0x3d, 0x80, 0x89, 0x7a,
+};
+
+static struct stet_inode example_inode(void)
+{
+	struct stet_inode i = file();
+
+	i.flags = STET_INODE_INLINE;
+	i.uid = 1000;
+	i.gid = 996;
+	i.btime_ns = i.atime_ns = INT64_C(1700000000000000000);
+	i.mtime_ns = i.ctime_ns = i.btime_ns + 1000000;
+	i.data_version = 1000000;
+	return i;
+}
+
+static void inode_example(void **state)
+{
+	struct stet_inode i = example_inode(), back;
+	uint8_t buf[STET_INODE_VALUE_MAX];
+
+	(void)state;
+	assert_int_equal(stet_inode_encode(&i, buf), sizeof(example));
+	assert_memory_equal(buf, example, sizeof(example));
+	assert_int_equal(stet_inode_decode(example, sizeof(example), &back), 0);
+	assert_true(same_inode(&i, &back));
+	/* With larger ids, in a transaction that took an hour, on a volume that has seen much. */
+	i.mtime_ns = i.ctime_ns = i.btime_ns + INT64_C(3600) * 1000000000;
+	i.uid = i.gid = 100000;
+	i.data_version = UINT64_C(1) << 40;
+	assert_true(stet_inode_encode(&i, buf) <= 36);
+}
+
+/* It decodes to what encodes to the same bytes, or not at all. */
+static void decodes_to_itself(const uint8_t *p, size_t n)
+{
+	uint8_t buf[STET_INODE_VALUE_MAX];
+	uint8_t *copy = exact(n);
+	struct stet_inode i;
+
+	memcpy(copy, p, n);
+	if (stet_inode_decode(copy, n, &i) == 0) {
+		assert_int_equal(stet_inode_encode(&i, buf), n);
+		assert_memory_equal(buf, p, n);
+	}
+	free(copy);
+}
+
+static void an_inode_has_one_encoding(void **state)
+{
+	uint8_t content[STET_INLINE_MAX];
+	uint8_t buf[STET_INODE_VALUE_MAX + 1];
+	struct stet_random random;
+
+	(void)state;
+	stet_random_seed(&random, 2);
+	memset(content, 'c', sizeof(content));
+	for (int k = 0; k < 500; k++) {
+		struct stet_inode i = some_inode(&random, content);
+
+		if (i.inline_bytes > 0)
+			i.size = i.inline_bytes = 1 + i.inline_bytes % 8;
+		size_t n = stet_inode_encode(&i, buf);
+		for (size_t len = 0; len < n; len++)
+			decodes_to_itself(buf, len);
+		for (size_t bit = 0; bit < n * 8; bit++) {
+			buf[bit / 8] ^= (uint8_t)(1u << bit % 8);
+			decodes_to_itself(buf, n);
+			buf[bit / 8] ^= (uint8_t)(1u << bit % 8);
+		}
+		for (int m = 0; m < 200; m++) { /* and with a byte more */
+			uint8_t bad[sizeof(buf)];
+
+			memcpy(bad, buf, n);
+			bad[n] = (uint8_t)stet_random_next(&random);
+			mutate(&random, bad, n);
+			decodes_to_itself(bad, n + 1);
+			decodes_to_itself(bad, n);
+		}
+		buf[n] = 0; /* content of a file may be longer, and hold this */
+		assert_int_equal(decode_inode(buf, n + 1),
+				 S_ISREG(i.mode) && i.inline_bytes > 0 ? 0 : -EUCLEAN);
+	}
+}
+
+/* An inode of the numbers `present`, which are the bytes p. */
+static int decode_numbers(uint16_t present, const char *p, size_t n)
+{
+	uint8_t buf[64] = { 0 };
+
+	stet_put_le16(buf, S_IFREG | 0600);
+	stet_put_le16(buf + 3, present);
+	memcpy(buf + 13, p, n);
+	return decode_inode(buf, 13 + n);
+}
+
+static void number_forms(void **state)
+{
+	(void)state;
+#define GIVES(rc, present, bytes) \
+	assert_int_equal(decode_numbers(present, bytes, sizeof(bytes) - 1), rc)
+	GIVES(0, 0, "");
+	GIVES(0, 1u << STET_NUMBER_UID, "\x01");
+	GIVES(-EUCLEAN, 0, "\x01"); /* more than the numbers */
+	GIVES(-EUCLEAN, 1u << STET_NUMBER_UID, "");
+	GIVES(-EUCLEAN, 1u << STET_NUMBER_UID, "\x01\x01");
+	GIVES(-EUCLEAN, 1u << STET_NUMBER_UID, "\x81");
+	GIVES(-EUCLEAN, 1u << STET_NUMBER_UID, "\x00"); /* what is usual */
+	GIVES(-EUCLEAN, 1u << STET_NUMBER_UID, "\x81\x00");
+	GIVES(0, 1u << STET_NUMBER_UID, "\xfe\xff\xff\xff\x0f");
+	GIVES(-EUCLEAN, 1u << STET_NUMBER_UID, "\xff\xff\xff\xff\x0f"); /* 2^32 - 1 */
+	GIVES(-EUCLEAN, 1u << STET_NUMBER_UID, "\x80\x80\x80\x80\x10"); /* 2^32 */
+	GIVES(-EUCLEAN, 1u << STET_NUMBER_GID, "\x80\x80\x80\x80\x10");
+	GIVES(-EUCLEAN, 1u << STET_NUMBER_NLINK, "\x80\x80\x80\x80\x10");
+	GIVES(0, 1u << STET_NUMBER_DATA_VERSION, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01");
+	GIVES(-EUCLEAN, 1u << STET_NUMBER_DATA_VERSION,
+	      "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02"); /* 2^65 - 1, less one bit */
+	GIVES(-EUCLEAN, 1u << STET_NUMBER_DATA_VERSION,
+	      "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x01");
+	for (unsigned int bit = STET_NUMBER_COUNT; bit < 16; bit++) {
+		GIVES(-EUCLEAN, (uint16_t)(1u << bit), "");
+		GIVES(-EUCLEAN, (uint16_t)(1u << bit), "\x01");
+	}
+#undef GIVES
 }
 
 static void inode_limits(void **state)
@@ -94,11 +313,11 @@ static void inode_limits(void **state)
 	GIVES(-EUCLEAN, file(), size, (uint64_t)INT64_MAX + 1);
 	GIVES(-EUCLEAN, file(), mode, 0644);
 	GIVES(-EUCLEAN, file(), mode, S_IFDIR | S_IFLNK | 0644);
-	GIVES(-EUCLEAN, file(), mode, S_IFREG | 0x10000);
 	GIVES(-EUCLEAN, file(), uid, UINT32_MAX);
 	GIVES(-EUCLEAN, file(), gid, UINT32_MAX);
 	GIVES(-EUCLEAN, file(), nlink, (uint32_t)INT32_MAX + 1);
-	GIVES(-EUCLEAN, file(), flags, 0x8000);
+	GIVES(-EUCLEAN, file(), flags, 0x10);
+	GIVES(-EUCLEAN, file(), flags, 0x80);
 	GIVES(-EUCLEAN, file(), parent, 1);
 	GIVES(-EUCLEAN, file(), subdirs, 1);
 	GIVES(-EUCLEAN, file(), rdev, 1);
@@ -168,15 +387,24 @@ static void inline_lengths(void **state)
 	i.inline_bytes = STET_INLINE_MAX;
 	i.size = STET_INLINE_MAX;
 	n = stet_inode_encode(&i, buf);
+	assert_int_equal(n, 13 + STET_INLINE_MAX);
+	memset(buf + n, 0, sizeof(buf) - n);
 	assert_int_equal(decode_inode(buf, n), 0);
-	assert_int_equal(decode_inode(buf, n - 1), -EUCLEAN);
 	assert_int_equal(decode_inode(buf, n + 1), -EUCLEAN);
-	for (size_t len = 0; len < n; len += 7)
-		assert_int_equal(decode_inode(buf, len), -EUCLEAN);
-	((struct stet_inode_disk *)buf)->inline_bytes = le32_make(STET_INLINE_MAX + 1);
-	((struct stet_inode_disk *)buf)->size = le64_make(STET_INLINE_MAX + 1);
-	assert_int_equal(decode_inode(buf, n + 1), -EUCLEAN);
+	assert_int_equal(decode_inode(buf, 12), -EUCLEAN);
 	i.blocks = 1;
+	assert_int_equal(encode_decode(&i), -EUCLEAN);
+	i.blocks = 0;
+	i.size--;
+	assert_int_equal(encode_decode(&i), -EUCLEAN);
+	i.size = 0;
+	assert_int_equal(encode_decode(&i), -EUCLEAN);
+	i.size = STET_INLINE_MAX;
+	i.flags = 0;
+	assert_int_equal(encode_decode(&i), -EUCLEAN);
+	i.mode = S_IFDIR | 0755;
+	i.parent = 1;
+	i.flags = STET_INODE_INLINE;
 	assert_int_equal(encode_decode(&i), -EUCLEAN);
 }
 
@@ -383,7 +611,7 @@ static void key_of_kind(struct stet_key *k, uint8_t kind)
 static void hostile_values_stay_in_bounds(void **state)
 {
 	static const uint8_t kinds[] = { 1, 2, 3, 4, 5, 16, 17 };
-	static const size_t sizes[] = { 0, 1, 5, 9, 32, 36, 64, 112, 113, 160, 293, 2160 };
+	static const size_t sizes[] = { 0, 1, 5, 9, 22, 36, 64, 112, 113, 160, 293, 2160 };
 	struct stet_random random;
 	struct stet_key k;
 
@@ -400,8 +628,8 @@ static void hostile_values_stay_in_bounds(void **state)
 		memset(p, 0, n);
 		if (n >= 36 && n <= STET_EXTENT_VALUE_MAX && (n - 32) % 4 == 0)
 			make_extent(p, (uint16_t)((n - 32) / 4), &e);
-		else if (n >= 112)
-			stet_put_le32(p, S_IFREG | 0600);
+		else if (n >= sizeof(example))
+			memcpy(p, example, sizeof(example));
 		for (uint64_t m = stet_random_below(&random, 3); n >= 8 && m > 0; m--)
 			mutate(&random, p, n < 128 ? n : 128);
 		key_of_kind(&k, kinds[stet_random_below(&random, sizeof(kinds))]);
@@ -427,8 +655,8 @@ static void printing(void **state)
 	stet_key_inode(&k, 3);
 	stet_value_print(&t, k.b, k.bytes, buf, n);
 	assert_prints(&t, "target /a\\x1b");
-	stet_value_print(&t, k.b, k.bytes, buf, n - 1);
-	assert_prints(&t, "(114 bytes)");
+	stet_value_print(&t, k.b, k.bytes, buf, 12);
+	assert_prints(&t, "(12 bytes)");
 	make_extent(buf, 3, &e);
 	stet_extent_print(&t, &e);
 	assert_prints(&t, "3 blocks at 77:0 and 78:0 birth 5");
@@ -438,6 +666,10 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(inode_round_trips),
+		cmocka_unit_test(inode_bytes_max),
+		cmocka_unit_test(inode_example),
+		cmocka_unit_test(an_inode_has_one_encoding),
+		cmocka_unit_test(number_forms),
 		cmocka_unit_test(inode_limits),
 		cmocka_unit_test(symlink_limits),
 		cmocka_unit_test(inline_lengths),

@@ -395,21 +395,26 @@ static void test_random(void **state)
 		run_world(s, s % 2 ? 64 : 256, s % 3 ? 2 : 1, 4000);
 }
 
-/* A view reads the state of its time, whatever is committed and checkpointed meanwhile. */
-static void test_views(void **state)
+/* A view reads the state of its time, whatever is committed and checkpointed meanwhile; with little memory for
+ * the delta also when it has moved to the device. */
+static void run_views(uint64_t delta_bytes, uint64_t overlays)
 {
 	struct stet_txn *txn[4];
+	struct stet_engine_stats stats;
 	struct model was[4];
 	struct world w;
 
-	(void)state;
 	world_init(&w, 77, 64, 2);
+	stet_engine_close(w.engine);
+	w.config.delta_bytes = delta_bytes;
+	world_open(&w);
 	for (uint32_t v = 0; v < 4; v++) {
 		for (uint32_t i = 0; i < 300; i++)
 			plain(&w);
 		was[v] = w.now;
 		assert_int_equal(stet_txn_begin(w.engine, STET_LEVEL_SNAPSHOT, true, &txn[v]), 0);
-		assert_int_equal(stet_engine_settle(w.engine), 0);
+		if (delta_bytes == 0)
+			assert_int_equal(stet_engine_settle(w.engine), 0);
 	}
 	for (uint32_t i = 0; i < 2000; i++) {
 		plain(&w);
@@ -418,13 +423,27 @@ static void test_views(void **state)
 	for (uint32_t v = 0; v < 4; v++) {
 		compare_txn(&w, txn[v], &was[v]);
 		compare_scan(&w, txn[v], &was[v]);
+		stet_engine_stats(w.engine, &stats);
 		stet_txn_end(txn[v]);
 		assert_int_equal(stet_engine_settle(w.engine), 0);
 	}
+	assert_true(stats.overlays >= overlays);
 	compare(&w);
 	stet_space_check(stet_engine_space(w.engine));
 	stet_engine_close(w.engine);
 	stet_device_close(w.device);
+}
+
+static void test_views(void **state)
+{
+	(void)state;
+	run_views(0, 0);
+}
+
+static void test_overlays(void **state)
+{
+	(void)state;
+	run_views(16 << 10, 1);
 }
 
 int main(void)
@@ -432,6 +451,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_views),
+		cmocka_unit_test(test_overlays),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

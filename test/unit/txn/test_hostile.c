@@ -373,6 +373,55 @@ static void test_lost_record(void **state)
 	end(&u);
 }
 
+/* What is to be done now; how much of it was I/O. */
+static unsigned step_all(struct unit *u)
+{
+	struct stet_job *job = NULL;
+	unsigned jobs = 0;
+
+	while (stet_engine_step(u->engine, &job) == 1) {
+		if (!job)
+			continue;
+		stet_job_perform(job);
+		stet_engine_finish(u->engine, job);
+		jobs++;
+	}
+	return jobs;
+}
+
+/* Once the volume was idle, damage to the last commit is damage, not a commit that did not get through. */
+static void test_idle(void **state)
+{
+	struct stet_ckpt_record at;
+	struct stet_job *job;
+	struct stet_key key;
+	struct stet_val val;
+	struct unit u;
+
+	(void)state;
+	start(&u, 0);
+	stet_log_position(stet_engine_log(u.engine), &at);
+	put(&u, 1, 100);
+	assert_int_equal(stet_engine_flush_start(u.engine, &job), 0);
+	stet_job_perform(job);
+	stet_engine_finish(u.engine, job);
+	assert_int_equal(step_all(&u), 0);
+	sim_clock_advance(&u.clock, stet_engine_deadline(u.engine) -
+					    u.clock.clock.mono_ns(&u.clock.clock) - 1);
+	assert_int_equal(step_all(&u), 0);
+	sim_clock_advance(&u.clock, 1);
+	assert_int_equal(step_all(&u), 1);
+	assert_int_equal(stet_engine_deadline(u.engine), INT64_MAX);
+	flip(&u, at.chain_next1);
+	assert_int_equal(reopen(&u, true), -EUCLEAN);
+	flip(&u, at.chain_next1);
+	assert_int_equal(reopen(&u, false), 0);
+	record_key(&key, 1);
+	assert_int_equal(stet_view_get(u.engine, NULL, &key, &val), 0);
+	assert_int_equal(stet_engine_deadline(u.engine), INT64_MAX); /* a checkpoint says it too */
+	end(&u);
+}
+
 static void test_ro_compat(void **state)
 {
 	struct unit u;
@@ -454,17 +503,12 @@ static void test_hopeless_checkpoint(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_patches),
-		cmocka_unit_test(test_items),
-		cmocka_unit_test(test_run_serials),
-		cmocka_unit_test(test_cut_goes_back),
-		cmocka_unit_test(test_counters),
-		cmocka_unit_test(test_wrong_slot),
-		cmocka_unit_test(test_live_ahead),
-		cmocka_unit_test(test_slot_of_another_sequence),
-		cmocka_unit_test(test_lost_record),
-		cmocka_unit_test(test_ro_compat),
-		cmocka_unit_test(test_hopeless_checkpoint),
+		cmocka_unit_test(test_patches),     cmocka_unit_test(test_items),
+		cmocka_unit_test(test_run_serials), cmocka_unit_test(test_cut_goes_back),
+		cmocka_unit_test(test_counters),    cmocka_unit_test(test_wrong_slot),
+		cmocka_unit_test(test_live_ahead),  cmocka_unit_test(test_slot_of_another_sequence),
+		cmocka_unit_test(test_lost_record), cmocka_unit_test(test_idle),
+		cmocka_unit_test(test_ro_compat),   cmocka_unit_test(test_hopeless_checkpoint),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,362 @@
+/* overlay.c - views that outlive the delta's share of memory.
+ *
+ * A view keeps in memory what the delta held when it was opened, though newer checkpoints have it long since
+ * (W1 of view.c). Many old views would keep much. So, once a checkpoint is done and the delta is still
+ * over its share, the oldest view's part of it, everything between its root's cut and its serial, is
+ * written as a sorted run that lies over its root, and forgotten in memory.
+ *
+ * Y1. An overlay is volatile: nothing on disk names it. Its nodes are held in space until its root goes.
+ * Y2. Only views whose serial the newest root has reached: everything newest in their part has its place.
+ *     What was superseded before it got one is placed now; no batch of the log can name it.
+ * Y3. Buffers whose places no root owns are referenced, so that the places stay (V2 of version.c).
+ * Y4. A view that is being read through an open scan waits: the scan reads the delta.
+ * Y5. Where it cannot be done (no space, no memory) the transaction loses its view (N4 of txn.c): the delta
+ *     never holds more than its limit for the sake of readers.
+ */
+#include "base/assert.h"
+#include "base/crc.h"
+#include "base/mem.h"
+#include "txn/txn_internal.h"
+
+#include <string.h>
+
+struct stet_overlay {
+	struct stet_run run;
+	STET_VEC(struct stet_node_ptr) nodes;
+	STET_VEC(struct stet_databuf *) bufs; /* one reference each (Y3) */
+	uint64_t reserved;                    /* blocks */
+};
+
+struct source {
+	struct stet_job *job;
+	struct stet_merge merge;
+	struct stet_key key;
+	struct stet_val val;
+	uint64_t first; /* of an extent: its first file block */
+	uint16_t
+		done; /* blocks of it that were given: what lies in several places becomes several items */
+	bool pending; /* more of it is to come */
+	uint8_t value[STET_EXTENT_VALUE_MAX];
+};
+
+void stet_overlay_free_(struct stet_engine *engine, struct stet_overlay *over)
+{
+	if (!over)
+		return;
+	for (size_t i = 0; i < over->nodes.n; i++) {
+		stet_ignore(stet_space_drop(engine->space, over->nodes.v[i].addr, STET_NODE_BLOCKS,
+					    0, 0),
+			    "released at once: needs no memory");
+		stet_cache_forget(engine->cache, &over->nodes.v[i]);
+	}
+	for (size_t i = 0; i < over->bufs.n; i++)
+		stet_buf_put_(engine, over->bufs.v[i]);
+	stet_space_unreserve(engine->space, over->reserved);
+	stet_vec_release(&over->nodes);
+	stet_vec_release(&over->bufs);
+	stet_free(over);
+}
+
+const struct stet_run *stet_overlay_run_(const struct stet_overlay *over)
+{
+	return &over->run;
+}
+
+/* --- what goes into it --- */
+/* Y3 */
+static int reference(struct source *src)
+{
+	struct stet_databuf *buf = src->val.buf;
+	uint16_t n = 0;
+	int rc;
+
+	while (n < src->val.buf_count && buf->rooted >> (src->val.buf_from + n) & 1)
+		n++;
+	if (n == src->val.buf_count)
+		return 0;
+	rc = stet_vec_push(&src->job->overlay->bufs, buf);
+	if (!rc)
+		stet_databuf_get(buf);
+	return rc;
+}
+
+static int next_piece(struct source *src, struct stet_change *ret)
+{
+	struct stet_val piece = src->val;
+	uint64_t ino = stet_key_object(src->key.b);
+	int rc = src->done == 0 ? reference(src) : 0;
+
+	piece.buf_from = (uint16_t)(src->val.buf_from + src->done);
+	piece.buf_count = (uint16_t)(src->val.buf_count - src->done);
+	stet_key_extent(&src->key, ino, src->first + src->done);
+	if (!rc)
+		rc = stet_place_(src->job, STET_SEGK_BULK, ino, src->first + src->done, piece.buf,
+				 piece.buf_from, piece.buf_count, &piece.buf_count);
+	if (rc)
+		return rc;
+	src->done = (uint16_t)(src->done + piece.buf_count);
+	src->pending = src->done < src->val.buf_count;
+	*ret = (struct stet_change){
+		.key = src->key.b,
+		.key_bytes = src->key.bytes,
+		.value = src->value,
+		.value_bytes = (uint16_t)stet_val_encode_(&piece, src->value),
+	};
+	return 1;
+}
+
+static int next_change(void *arg, struct stet_change *ret)
+{
+	struct source *src = arg;
+	bool gone;
+	int rc = src->pending ? 1 : stet_merge_next_(&src->merge, &src->key, &src->val, &gone);
+
+	if (rc != 1)
+		return rc;
+	if (src->pending)
+		return next_piece(src, ret);
+	if (!gone && src->val.buf) {
+		src->first = stet_key_suffix_u64(src->key.b);
+		src->done = 0;
+		return next_piece(src, ret);
+	}
+	*ret = (struct stet_change){
+		.key = src->key.b,
+		.key_bytes = src->key.bytes,
+		.value = src->val.b,
+		.value_bytes = gone ? 0 : src->val.bytes,
+		.tombstone = gone,
+	};
+	return 1;
+}
+
+static int write_node(void *arg, struct stet_cnode *node, uint32_t level, uint64_t check,
+		      struct stet_node_ptr *ret_ptr)
+{
+	struct source *src = arg;
+	struct stet_overlay *over = src->job->overlay;
+	struct stet_node_ptr ptr = { .check = check };
+	int rc = stet_vec_reserve(&over->nodes, 1);
+
+	if (!rc)
+		rc = stet_run_node_(src->job, node, level, &ptr);
+	if (rc)
+		return rc;
+	over->nodes.v[over->nodes.n++] = ptr;
+	*ret_ptr = ptr;
+	return 0;
+}
+
+static int free_node(void *arg, const struct stet_node_ptr *ptr, uint32_t level)
+{
+	(void)arg;
+	(void)ptr;
+	(void)level;
+	return 0; /* there was no tree before */
+}
+
+static int changed(void *arg, const void *key, size_t key_bytes, const struct stet_item *old_item,
+		   const struct stet_change *new_item)
+{
+	struct source *src = arg;
+
+	(void)key;
+	(void)key_bytes;
+	(void)old_item;
+	src->job->overlay->run.item_count += new_item != NULL;
+	return 0;
+}
+
+static int build(struct source *src)
+{
+	struct stet_job *job = src->job;
+	const struct stet_tree_apply_ops ops = { next_change, write_node, free_node, changed, src };
+	struct stet_root root = { 0 };
+	struct stet_tree_apply *apply;
+	int rc = stet_tree_apply_create(job->engine->cache, job->engine->sb.volume_id,
+					STET_TREE_RUN, &root, job->run_birth, true, NULL, 0, &ops,
+					&apply);
+
+	if (rc)
+		return rc;
+	do {
+		rc = stet_tree_apply_step(apply, UINT32_MAX);
+	} while (rc == 1);
+	if (!rc)
+		stet_tree_apply_root(apply, &root);
+	stet_tree_apply_destroy(apply);
+	job->overlay->run.root = root.ptr;
+	job->overlay->run.root_level = root.level;
+	return rc;
+}
+
+static int reserve(struct stet_job *job)
+{
+	struct stet_overlay *over = job->overlay;
+	uint64_t blocks = over->nodes.n * STET_NODE_BLOCKS;
+	int rc;
+
+	for (size_t i = 0; i < job->placed.n; i++)
+		blocks += job->placed.v[i].count;
+	rc = stet_space_reserve(job->engine->space, blocks, STET_SPACE_NORMAL);
+	if (!rc)
+		over->reserved = blocks;
+	return rc;
+}
+
+/* --- the job --- */
+
+/* Nothing was written. The places go first, with the group; then nobody gives them back again. */
+static void undo(struct stet_job *job)
+{
+	struct stet_engine *engine = job->engine;
+	struct stet_overlay *over = job->overlay;
+
+	if (job->group)
+		stet_log_abandon(job->group);
+	stet_placed_undo_(job);
+	if (job->view)
+		job->view->overlaying = NULL;
+	stet_job_destroy_(job);
+	for (size_t i = 0; i < over->nodes.n; i++)
+		stet_cache_forget(engine->cache, &over->nodes.v[i]);
+	over->nodes.n = 0;
+	stet_overlay_free_(engine, over);
+}
+
+static int job_build(struct stet_job *job)
+{
+	struct stet_engine *engine = job->engine;
+	struct stet_view *view = job->view;
+	struct source *src = stet_calloc(1, sizeof(*src));
+	int rc;
+
+	if (!src)
+		return STET_FAIL(-ENOMEM, "no memory for an overlay");
+	src->job = job;
+	rc = stet_log_begin(engine->log, false, &job->group);
+	if (!rc)
+		rc = stet_merge_open_changes_(&src->merge, engine, view->root, view->serial);
+	if (!rc) {
+		rc = build(src);
+		stet_merge_close_(&src->merge);
+	}
+	stet_free(src);
+	if (!rc)
+		rc = reserve(job);
+	if (!rc)
+		rc = stet_log_end(job->group, STET_PSEG_PAYLOAD, 0, stet_engine_now(engine), false);
+	return rc;
+}
+
+static int start(struct stet_engine *engine, struct stet_view *view, struct stet_job **ret)
+{
+	struct stet_overlay *over = stet_calloc(1, sizeof(*over));
+	struct stet_job *job;
+	int rc;
+
+	if (!over)
+		return STET_FAIL(-ENOMEM, "no memory for an overlay");
+	rc = stet_job_create_(engine, STET_JOB_OVERLAY, &job);
+	if (rc) {
+		stet_free(over);
+		return rc;
+	}
+	over->run.serial = view->serial;
+	job->overlay = over;
+	job->view = view;
+	job->run_birth = stet_log_last_serial(engine->log);
+	rc = job_build(job);
+	if (rc) {
+		undo(job);
+		return rc;
+	}
+	view->overlaying = job;
+	engine->bulk_busy = true;
+	*ret = job;
+	return 0;
+}
+
+static int rebase(struct stet_engine *engine, struct stet_view *view, struct stet_overlay *over)
+{
+	struct stet_rootref *root = stet_calloc(1, sizeof(*root));
+
+	if (!root)
+		return STET_FAIL(-ENOMEM, "no memory for a root");
+	*root = (struct stet_rootref){ .refs = 1,
+				       .root = view->root->root,
+				       .cut = view->serial,
+				       .base_cut = view->root->base_cut,
+				       .over = over };
+	stet_rootref_put_(engine, view->root);
+	view->root = root;
+	return 0;
+}
+
+void stet_overlay_finish_(struct stet_job *job)
+{
+	struct stet_engine *engine = job->engine;
+	struct stet_overlay *over = job->overlay;
+	struct stet_view *view = job->view;
+
+	engine->bulk_busy = false;
+	if (job->rc) {
+		undo(job);
+		return; /* the next one goes elsewhere */
+	}
+	stet_log_complete(job->group);
+	stet_placed_done_(job);
+	stet_job_destroy_(job);
+	if (view)
+		view->overlaying = NULL;
+	if (!view || view->scans > 0 || rebase(engine, view, over)) {
+		stet_overlay_free_(engine, over);
+		return;
+	}
+	engine->stats.overlays++;
+	stet_delta_trim_(engine);
+}
+
+/* --- which view --- */
+
+/* Whether the view keeps something in memory that could lie on the device (Y2, Y4). */
+static bool is_candidate(const struct stet_engine *engine, const struct stet_view *view)
+{
+	return view->root->cut < view->serial && view->serial <= engine->root->cut &&
+	       view->scans == 0 && !view->overlaying;
+}
+
+bool stet_overlay_due_(const struct stet_engine *engine)
+{
+	struct stet_list *pos;
+
+	if (engine->delta_bytes <= engine->delta_limit_bytes || engine->trimming ||
+	    engine->bulk_busy || engine->failed)
+		return false;
+	STET_LIST_FOREACH(pos, &engine->views) {
+		if (is_candidate(engine, stet_container_of(pos, struct stet_view, link)))
+			return true;
+	}
+	return false;
+}
+
+int stet_overlay_step_(struct stet_engine *engine, struct stet_job **ret)
+{
+	struct stet_list *pos;
+
+	STET_LIST_FOREACH(pos, &engine->views) {
+		struct stet_view *view = stet_container_of(pos, struct stet_view, link);
+
+		if (!is_candidate(engine, view))
+			continue;
+		int rc = start(engine, view, ret);
+		if (!rc)
+			return 1;
+		if (stet_txn_expire_oldest_(engine)) { /* Y5 */
+			stet_delta_trim_(engine);
+			return 1;
+		}
+		return rc;
+	}
+	return 0;
+}
