@@ -207,8 +207,8 @@ int stet_stats(struct stet_volume *vol, stet_stats_fn *fn, void *arg);
 
 /**
  * Cleans up to `segments` segments: moves what is live out of the emptiest ones so that they become
- * free. Returns how many were cleaned, 0 when none is worth it. Cleaning goes on in the background
- * without this. -EROFS.
+ * free. Returns how many were cleaned, 0 when it was not worth it: no segment more is free than before.
+ * Cleaning goes on in the background without this. -EROFS.
  */
 STET_API_CHECKED int stet_clean(struct stet_volume *vol, uint32_t segments);
 

@@ -41,6 +41,14 @@ static uint64_t victims(const struct stet_volume *vol)
 	return stats.victims;
 }
 
+static uint32_t free_segments(const struct stet_volume *vol)
+{
+	struct stet_space_usage u;
+
+	stet_space_usage(stet_engine_space(vol->engine), &u);
+	return u.slots_free;
+}
+
 /* 1: go on; 0: nothing to do now. */
 static int one_step(struct stet_volume *vol, struct stet_api_waiter *w)
 {
@@ -59,6 +67,7 @@ int stet_clean(struct stet_volume *vol, uint32_t segments)
 {
 	struct stet_api_waiter w;
 	uint64_t before, cleaned = 0;
+	uint32_t free_before;
 	int rc = 0;
 
 	stet_error_clear();
@@ -67,6 +76,7 @@ int stet_clean(struct stet_volume *vol, uint32_t segments)
 	stet_api_lock_(vol);
 	stet_api_waiter_init_(&w);
 	before = victims(vol);
+	free_before = free_segments(vol);
 	stet_cleaner_request(vol->cleaner, segments);
 	for (unsigned idle = 0; idle < IDLE_ROUNDS && cleaned < segments && rc >= 0;) {
 		rc = one_step(vol, &w);
@@ -80,6 +90,9 @@ int stet_clean(struct stet_volume *vol, uint32_t segments)
 	/* What was emptied comes free when both checkpoint slots know. */
 	for (unsigned slot = 0; slot < 2 && cleaned > 0 && rc >= 0; slot++)
 		rc = stet_api_checkpoint_(vol);
+	/* Cleaning writes too: where that took what it freed, to go on would never end. */
+	if (free_segments(vol) <= free_before)
+		cleaned = 0;
 	stet_api_waiter_release_(&w);
 	stet_api_unlock_(vol);
 	return rc < 0 ? rc : (int)(cleaned < segments ? cleaned : segments);

@@ -14,6 +14,7 @@
  *     comes free two checkpoints later at the earliest.
  * G6. A segment in which blocks are dying is no victim, but a checkpoint or two may release them: those come
  *     before giving up.
+ * G7. On demand, where nobody needs space, a segment is worth it when an eighth of it comes free.
  */
 #include "clean/clean.h"
 
@@ -28,6 +29,7 @@
 #define RUNS_PER_STEP 8u
 #define VICTIMS_PER_CHECKPOINT 8u
 #define BARREN_ROUNDS_MAX 2u
+#define WORTH_PART 8u
 #define SPARE_SEGMENTS 4u /* what the log and a checkpoint may open */
 
 struct item {
@@ -147,6 +149,16 @@ static bool affordable(const struct stet_cleaner *c)
 	       u.reserved_blocks + c->victim.live_blocks + (uint64_t)SPARE_SEGMENTS * seg_blocks;
 }
 
+/* G7 */
+static bool worth_it(const struct stet_cleaner *c)
+{
+	uint32_t seg_blocks = stet_engine_superblock(c->engine)->seg_blocks;
+	struct stet_engine_pressure p;
+
+	stet_engine_pressure(c->engine, &p);
+	return p.want_segments > 0 || seg_blocks - c->victim.live_blocks >= seg_blocks / WORTH_PART;
+}
+
 static int pick(struct stet_cleaner *c)
 {
 	int rc = stet_space_pick(stet_engine_space(c->engine), c->score,
@@ -154,7 +166,7 @@ static int pick(struct stet_cleaner *c)
 
 	if (rc)
 		return rc;
-	if (!affordable(c)) {
+	if (!affordable(c) || !worth_it(c)) {
 		stet_space_unpick(stet_engine_space(c->engine), c->victim.id);
 		return -ENOENT;
 	}

@@ -291,6 +291,47 @@ static void options(void **state)
 	assert_true(strlen(stet_version()) > 0);
 }
 
+/* Cleaning on demand, as long as there is something to clean: that ends, and finds it all again. */
+static void clean_to_the_end(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	static char text[4000];
+	struct stet_statfs before, after;
+	char name[32];
+	int rounds = 0;
+
+	memset(text, 'x', sizeof(text) - 1);
+	for (int i = 0; i < 1200; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		unit_write(vol, NULL, name, text);
+		if (i % 50 == 0)
+			OK(stet_sync(vol));
+	}
+	OK(stet_sync(vol));
+	for (int i = 0; i < 1200; i += 2) {
+		snprintf(name, sizeof(name), "f%d", i);
+		OK(stet_unlinkat(vol, NULL, STET_ROOT, name, 0));
+	}
+	OK(stet_sync(vol));
+	OK(stet_statfs(vol, &before));
+	while (stet_clean(vol, 4) == 0 &&
+	       rounds++ < 2000) /* what was deleted is freed in the background */
+		unit_sleep_ms(1);
+	assert_true(rounds < 2000);
+	rounds = 0;
+	for (int rc = 1; rc > 0; rounds++) {
+		rc = stet_clean(vol, 4);
+		assert_true(rc >= 0);
+		assert_true(rounds < 40);
+	}
+	OK(stet_statfs(vol, &after));
+	assert_true(after.segments_free > before.segments_free);
+	for (int i = 1; i < 1200; i += 2) {
+		snprintf(name, sizeof(name), "f%d", i);
+		unit_expect(vol, NULL, name, text);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -304,6 +345,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(large_files, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(holes, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(options, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(clean_to_the_end, unit_set_up, unit_tear_down),
 	};
 
 	return cmocka_run_group_tests_name("api/files", tests, NULL, NULL);
