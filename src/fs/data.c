@@ -121,8 +121,11 @@ int stet_data_reserve_(struct fs_data *d, uint64_t end, uint64_t len, bool privi
 	if (d->in.i.size <= STET_INLINE_MAX)
 		blocks++; /* content that was inline becomes a block of its own */
 	if (d->in.i.size <= STET_INLINE_MAX && end <= STET_INLINE_MAX && d->in.i.blocks == 0) {
+		uint64_t size = end > d->in.i.size ? end : d->in.i.size;
+
 		blocks = 0;
-		meta = STET_META_INODE_ + STET_INLINE_MAX;
+		/* What is staged may meet a file that has grown meanwhile. */
+		meta = STET_META_INODE_ + (d->file ? STET_INLINE_MAX : size);
 	}
 	return stet_txn_reserve(d->ctx->txn, blocks, meta, privileged, d->ctx->ticket);
 }

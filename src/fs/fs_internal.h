@@ -14,7 +14,7 @@
 #define STET_ATTR_MTIME_ 0x0100u
 
 /* Space that items take in log and tree, for reservations. */
-#define STET_META_INODE_ UINT64_C(192)
+#define STET_META_INODE_ UINT64_C(136) /* without content */
 #define STET_META_DIRENT_(name_len) ((uint64_t)(name_len) + 48u)
 #define STET_META_EXTENT_ UINT64_C(336)
 #define STET_META_EXTENT_HEAD_ 96u /* an extent without its checksums */

@@ -19,6 +19,10 @@
 #include "fs/fs_internal.h"
 
 #define ENTRY_BYTES 32u /* what a directory's size tells for each name */
+
+/* Key and value with what an item costs in a node, or a record in the log. */
+_Static_assert(STET_INODE_VALUE_MAX - STET_INLINE_MAX + 9 + 8 <= STET_META_INODE_,
+	       "what an inode is promised");
 #define SYMBOLS (STET_INODE_CTIME_COMMIT | STET_INODE_MTIME_COMMIT | STET_INODE_DATA_COMMIT)
 
 /* --- merge --- */
