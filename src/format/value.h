@@ -69,7 +69,7 @@ struct stet_inode {
 #define STET_INODE_VALUE_MAX \
 	(0xdu + 3u * 5u + (STET_NUMBER_COUNT - 3u) * STET_NUMBER_BYTES_MAX + STET_INLINE_MAX)
 /* What replacing the symbols by what they stand for can add to the bytes: ctime, mtime, data_version. */
-#define STET_INODE_GROWTH_MAX (3u * STET_NUMBER_BYTES_MAX)
+#define STET_INODE_GROWTH_MAX ((size_t)3 * STET_NUMBER_BYTES_MAX)
 
 /* Encodes; returns bytes written (<= STET_INODE_VALUE_MAX). Copies inode->inline_data, which must not lie
  * in `out`. */
