@@ -111,7 +111,7 @@ void stet_cli_json_stat_(struct stet_cli_json *json, const struct stet_stat *st)
 int stet_cli_readlink_(struct stet_cli_volume *v, uint64_t ino, struct stet_cli_text *ret)
 {
 	char buf[LINK_MAX_BYTES + 1];
-	ssize_t len = stet_readlinkat(v->vol, v->txn, ino, "", buf, sizeof(buf));
+	ssize_t len = stet_cli_readlinkat_(v, ino, "", buf, sizeof(buf));
 
 	if (len < 0)
 		return (int)len;

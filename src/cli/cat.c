@@ -8,12 +8,12 @@
 
 #define CHUNK_BYTES ((size_t)1 << 20)
 
-static int copy_out(struct stet_file *file, const char *what, char *buf)
+static int copy_out(struct stet_cli_stream *file, const char *what, char *buf)
 {
 	uint64_t off = 0;
 	ssize_t n;
 
-	while ((n = stet_pread(file, buf, CHUNK_BYTES, off)) > 0) {
+	while ((n = stet_cli_stream_read_(file, buf, CHUNK_BYTES, off)) > 0) {
 		/* What standard output cannot take is reported once, at the end. */
 		if (fwrite(buf, 1, (size_t)n, stdout) != (size_t)n)
 			return STET_CLI_FAILED;
@@ -24,14 +24,14 @@ static int copy_out(struct stet_file *file, const char *what, char *buf)
 
 static int cat_one(void *arg, struct stet_cli_volume *v, const struct stet_cli_target *target)
 {
-	struct stet_file *file;
-	int rc = stet_openat(v->vol, NULL, STET_ROOT, target->path, O_RDONLY, 0, &file);
+	struct stet_cli_stream file;
+	int rc = stet_cli_openat_(v, STET_ROOT, target->path, O_RDONLY, 0, &file);
 	int code;
 
 	if (rc)
 		return stet_cli_fail_volume_(target->word, rc);
-	code = copy_out(file, target->word, arg);
-	stet_file_close(file);
+	code = copy_out(&file, target->word, arg);
+	stet_cli_stream_close_(&file);
 	return code;
 }
 

@@ -36,13 +36,13 @@ static int change_at(struct chmod_cmd *c, uint64_t dir, const char *name, unsign
 {
 	struct stet_setattr attr = { .set = STET_SET_MODE };
 	struct stet_stat st;
-	int rc = stet_statat(c->v->vol, c->v->txn, dir, name, depth ? STET_AT_NOFOLLOW : 0, &st);
+	int rc = stet_cli_statat_(c->v, dir, name, depth ? STET_AT_NOFOLLOW : 0, &st);
 
 	if (!rc && S_ISLNK(st.mode))
 		return STET_CLI_OK;
 	if (!rc && stet_cli_change_mode_(c->mode, st.mode, c->mask, &attr.mode)) {
 		attr.mode &= 07777u;
-		rc = stet_setattrat(c->v->vol, c->v->txn, st.ino, "", STET_AT_NOFOLLOW, &attr);
+		rc = stet_cli_setattrat_(c->v, st.ino, "", STET_AT_NOFOLLOW, &attr);
 	}
 	if (rc)
 		return stet_cli_fail_volume_(c->path.s, rc);

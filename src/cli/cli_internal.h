@@ -73,6 +73,8 @@ void stet_cli_error_(const char *what, const char *format, ...)
 int stet_cli_fail_(const char *what, int rc);
 /** As fail, after a call into the library failed: says more where that helps. */
 int stet_cli_fail_volume_(const char *what, int rc);
+/** The library's latest error was overcome: it explains none that follows. */
+void stet_cli_forget_origin_(void);
 /** A progress line on the terminal, NULL: none any more. Does nothing without a terminal. */
 void stet_cli_status_(const char *line);
 /** Names on standard output: escaped on a terminal, else as they are. */
@@ -198,20 +200,26 @@ struct stet_cli_target {
 bool stet_cli_target_parse_(const char *word, struct stet_cli_target *ret);
 void stet_cli_target_release_(struct stet_cli_target *target);
 
+struct stet_cli_mounted;
+
 /** An open volume, and the transaction that a command's changes are made in. */
 struct stet_cli_volume {
 	char *path; /* owned */
 	struct stet_volume *vol;
-	struct stet_txn *txn; /* NULL: none */
-	dev_t dev;            /* of the image file */
+	struct stet_txn *txn;             /* NULL: none */
+	struct stet_cli_mounted *mounted; /* a daemon has it; then vol and txn are NULL */
+	dev_t dev;                        /* of the image file */
 	ino_t ino;
 };
 
-/** Opens for reading, or for writing. Returns an exit code. */
+/** Opens for reading, or for writing, by the library. Returns an exit code. */
 int stet_cli_open_(const char *path, bool write, struct stet_cli_volume *ret);
+/** Opens for reading; through its mount, if a daemon has it. Returns an exit code. */
+int stet_cli_open_read_(const char *path, struct stet_cli_volume *ret);
 /** The error line of a volume that cannot be used. Returns STET_CLI_FAILED. */
 int stet_cli_fail_open_(const char *path, int rc);
-/** Opens for writing and begins the one transaction of the command. Returns an exit code. */
+/** Opens for writing and begins the one transaction of the command; through its mount, if a daemon
+ * has it. Returns an exit code. */
 int stet_cli_open_change_(const char *path, struct stet_cli_volume *ret);
 /**
  * With code 0 commits, else aborts; closes the volume. Returns code, or STET_CLI_FAILED when what
@@ -235,12 +243,77 @@ typedef int stet_cli_change_fn(void *arg, struct stet_cli_volume *v,
 int stet_cli_change_(const struct stet_cli_command *cmd, const struct stet_cli_words *words,
 		     stet_cli_change_fn *fn, void *arg);
 
-/** Reads all names of a directory. 0 or a negative errno value. */
-int stet_cli_list_(struct stet_cli_volume *v, uint64_t dir, struct stet_cli_names *ret);
 /** Where a file goes that is put at target: there, or into the directory that target is, under the
  * name of source. The path is added to *ret_path. Returns 0 or a negative errno value. */
 int stet_cli_destination_(struct stet_cli_volume *v, const char *path, const char *source,
 			  struct stet_cli_text *ret_path);
+
+/// Files of a volume (files.c) ///
+
+/* As the library's calls of the same name, in the command's transaction; those on extended
+ * attributes do not follow a link that is named last. */
+
+/** A flag of stet_cli_statat_: btime and data_version are wanted too. */
+#define STET_CLI_AT_ALL 0x10000u
+
+int stet_cli_statat_(struct stet_cli_volume *v, uint64_t dir, const char *path, unsigned flags,
+		     struct stet_stat *ret);
+/** UID and GID are set together or not at all, so are both times. */
+int stet_cli_setattrat_(struct stet_cli_volume *v, uint64_t dir, const char *path, unsigned flags,
+			const struct stet_setattr *set);
+ssize_t stet_cli_readlinkat_(struct stet_cli_volume *v, uint64_t dir, const char *path, char *buf,
+			     size_t cap);
+ssize_t stet_cli_listxattr_(struct stet_cli_volume *v, uint64_t dir, const char *path, char *buf,
+			    size_t cap);
+ssize_t stet_cli_getxattr_(struct stet_cli_volume *v, uint64_t dir, const char *path,
+			   const char *xattr, void *buf, size_t cap);
+int stet_cli_setxattr_(struct stet_cli_volume *v, uint64_t dir, const char *path, const char *xattr,
+		       const void *value, size_t len);
+
+/** An open file: of a volume by the library, or a descriptor. */
+struct stet_cli_stream {
+	int fd;
+	struct stet_file *file; /* NULL: it is fd */
+};
+
+int stet_cli_openat_(struct stet_cli_volume *v, uint64_t dir, const char *path, int flags,
+		     mode_t mode, struct stet_cli_stream *ret);
+int stet_cli_stream_close_(struct stet_cli_stream *stream);
+ssize_t stet_cli_stream_read_(struct stet_cli_stream *stream, void *buf, size_t len, uint64_t off);
+/** Writes all of it. */
+int stet_cli_stream_write_(struct stet_cli_stream *stream, const void *buf, size_t len,
+			   uint64_t off);
+int stet_cli_stream_seek_(struct stet_cli_stream *stream, uint64_t off, int what,
+			  uint64_t *ret_off);
+int stet_cli_stream_truncate_(struct stet_cli_stream *stream, uint64_t size);
+int stet_cli_stream_size_(struct stet_cli_stream *stream, uint64_t *ret);
+
+int stet_cli_mkdirat_(struct stet_cli_volume *v, uint64_t dir, const char *path, mode_t mode);
+int stet_cli_symlinkat_(struct stet_cli_volume *v, const char *target, uint64_t dir,
+			const char *path);
+int stet_cli_mknodat_(struct stet_cli_volume *v, uint64_t dir, const char *path, mode_t mode,
+		      uint64_t rdev);
+int stet_cli_linkat_(struct stet_cli_volume *v, uint64_t from_dir, const char *from,
+		     uint64_t to_dir, const char *to);
+int stet_cli_renameat_(struct stet_cli_volume *v, uint64_t from_dir, const char *from,
+		       uint64_t to_dir, const char *to);
+int stet_cli_unlinkat_(struct stet_cli_volume *v, uint64_t dir, const char *path, unsigned flags);
+
+/** A directory being listed, in the order of the names' bytes. */
+struct stet_cli_listing {
+	struct stet_dir *dir;
+	struct stet_cli_mounted_dir *mounted;
+};
+
+int stet_cli_dir_open_(struct stet_cli_volume *v, uint64_t dir, struct stet_cli_listing *ret);
+/** 1: an entry, of which the number may be used until the next but one; 0: no more. */
+int stet_cli_dir_next_(struct stet_cli_listing *it, struct stet_dir_entry *ret);
+void stet_cli_dir_close_(struct stet_cli_listing *it);
+/** Reads all names of a directory. 0 or a negative errno value. */
+int stet_cli_list_(struct stet_cli_volume *v, uint64_t dir, struct stet_cli_names *ret);
+/** With STET_WALK_PRE. */
+int stet_cli_walk_(struct stet_cli_volume *v, uint64_t dir, const char *path, stet_walk_fn *fn,
+		   void *arg);
 
 /// Volumes and mounts (place.c) ///
 

@@ -87,6 +87,12 @@ static bool is_unsupported(ssize_t rc)
 	return rc == -EOPNOTSUPP || rc == -EPERM || rc == -EACCES;
 }
 
+static int fail_xattr(struct stet_cli_copy *c, const char *path, const char *xattr, int rc)
+{
+	stet_cli_error_(path, "extended attribute %s: %s", xattr, strerror(-rc));
+	return note(c, STET_CLI_FAILED);
+}
+
 static int copy_xattr(struct stet_cli_copy *c, const struct spot *s, const char *xattr)
 {
 	ssize_t len = c->from->ops->get_xattr(c->from, s->from_dir, s->from_name, xattr, c->buf,
@@ -95,8 +101,12 @@ static int copy_xattr(struct stet_cli_copy *c, const struct spot *s, const char 
 
 	if (len == -ENODATA || (len < 0 && !matters(xattr)))
 		return STET_CLI_OK;
+	if (len == -EOPNOTSUPP && !c->stop) { /* a mount does not give out ACLs */
+		c->xattrs_lost = true;
+		return STET_CLI_OK;
+	}
 	if (len < 0)
-		return fail_from(c, (int)len);
+		return fail_xattr(c, c->from_path.s, xattr, (int)len);
 	rc = c->to->ops->set_xattr(c->to, s->to_dir, s->to_name, xattr, c->buf, (size_t)len);
 	if (rc == 0 || (is_unsupported(rc) && !matters(xattr)))
 		return STET_CLI_OK;
@@ -104,7 +114,7 @@ static int copy_xattr(struct stet_cli_copy *c, const struct spot *s, const char 
 		c->xattrs_lost = true;
 		return STET_CLI_OK;
 	}
-	return fail_to(c, rc);
+	return fail_xattr(c, c->to_path.s, xattr, rc);
 }
 
 static int copy_xattrs(struct stet_cli_copy *c, const struct spot *s)

@@ -85,7 +85,7 @@ static int open_source(struct cp *cp, const struct side *from, struct stet_cli_s
 	if (cp->from_volume.path && strcmp(cp->from_volume.path, volume) != 0)
 		code = stet_cli_close_(&cp->from_volume, STET_CLI_OK);
 	if (!code && !cp->from_volume.path)
-		code = stet_cli_open_(volume, false, &cp->from_volume);
+		code = stet_cli_open_read_(volume, &cp->from_volume);
 	if (!code)
 		stet_cli_site_volume_(&cp->from_volume, &cp->from_site);
 	return code;
@@ -158,7 +158,7 @@ static int copy_all(struct cp *cp, const struct side *sides, int count)
 		code = copy_sources(cp, sides, count);
 	stet_cli_status_(NULL);
 	if (cp->copy.xattrs_lost) {
-		stet_cli_error_(cp->to.word, "some extended attributes could not be set there");
+		stet_cli_error_(cp->to.word, "some extended attributes could not be copied");
 		code = code ? code : STET_CLI_FAILED;
 	}
 	if (cp->from_volume.path)

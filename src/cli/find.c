@@ -78,7 +78,7 @@ static int find_one(void *arg, struct stet_cli_volume *v, const struct stet_cli_
 	int rc;
 
 	find->target = target;
-	rc = stet_walk(v->vol, NULL, STET_ROOT, target->path, STET_WALK_PRE, visit, find);
+	rc = stet_cli_walk_(v, STET_ROOT, target->path, visit, find);
 	return rc ? stet_cli_fail_volume_(target->word, rc) : STET_CLI_OK;
 }
 

@@ -13,7 +13,7 @@ static int link_symbolic(void *arg, struct stet_cli_volume *v,
 
 	(void)count;
 	if (!rc)
-		rc = stet_symlinkat(v->vol, v->txn, arg, STET_ROOT, path.s);
+		rc = stet_cli_symlinkat_(v, arg, STET_ROOT, path.s);
 	stet_cli_text_release_(&path);
 	return rc ? stet_cli_fail_volume_(targets[0].word, rc) : STET_CLI_OK;
 }
@@ -27,7 +27,7 @@ static int link_hard(void *arg, struct stet_cli_volume *v, const struct stet_cli
 	(void)arg;
 	(void)count;
 	if (!rc)
-		rc = stet_linkat(v->vol, v->txn, STET_ROOT, targets[0].path, STET_ROOT, path.s, 0);
+		rc = stet_cli_linkat_(v, STET_ROOT, targets[0].path, STET_ROOT, path.s);
 	stet_cli_text_release_(&path);
 	if (rc == -EPERM) {
 		stet_cli_error_(targets[0].word, "a directory cannot have a second name");

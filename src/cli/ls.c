@@ -63,7 +63,9 @@ static void release_items(struct items *items)
 static int read_details(struct ls *ls, struct item *item)
 {
 	struct stet_cli_text target = { 0 };
-	int rc = stet_statat(ls->v->vol, NULL, item->ino, "", STET_AT_NOFOLLOW, &item->st);
+	int rc = stet_cli_statat_(ls->v, item->ino, "",
+				  STET_AT_NOFOLLOW | (ls->json.on ? STET_CLI_AT_ALL : 0),
+				  &item->st);
 
 	if (rc || item->type != DT_LNK)
 		return rc;
@@ -85,12 +87,12 @@ static void fail_item(struct ls *ls, const char *name, int rc)
 static int read_items(struct ls *ls, uint64_t dir, struct items *items)
 {
 	struct stet_dir_entry entry;
-	struct stet_dir *it;
-	int rc = stet_dir_open(ls->v->vol, NULL, dir, "", NULL, &it);
+	struct stet_cli_listing it;
+	int rc = stet_cli_dir_open_(ls->v, dir, &it);
 
 	if (rc)
 		return rc;
-	while ((rc = stet_dir_next(it, &entry)) == 1) {
+	while ((rc = stet_cli_dir_next_(&it, &entry)) == 1) {
 		struct item *item = add_item(items);
 
 		item->name = stet_cli_strdup_(entry.name);
@@ -104,7 +106,7 @@ static int read_items(struct ls *ls, uint64_t dir, struct items *items)
 		free(item->target);
 		items->count--;
 	}
-	stet_dir_close(it);
+	stet_cli_dir_close_(&it);
 	return rc;
 }
 
@@ -295,10 +297,10 @@ static int list_itself(struct ls *ls, const struct stet_stat *st, const char *wo
 static int stat_operand(struct ls *ls, const char *path, struct stet_stat *ret)
 {
 	bool follow = !ls->is_long && !ls->directory;
-	int rc = stet_statat(ls->v->vol, NULL, STET_ROOT, path, follow ? 0 : STET_AT_NOFOLLOW, ret);
+	int rc = stet_cli_statat_(ls->v, STET_ROOT, path, follow ? 0 : STET_AT_NOFOLLOW, ret);
 
 	if (rc == -ENOENT && follow)
-		rc = stet_statat(ls->v->vol, NULL, STET_ROOT, path, STET_AT_NOFOLLOW, ret);
+		rc = stet_cli_statat_(ls->v, STET_ROOT, path, STET_AT_NOFOLLOW, ret);
 	return rc;
 }
 

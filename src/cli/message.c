@@ -69,6 +69,14 @@ int stet_cli_fail_(const char *what, int rc)
 	return STET_CLI_FAILED;
 }
 
+static char *old_origin; /* of an error that was overcome; owned; NULL: none */
+
+void stet_cli_forget_origin_(void)
+{
+	free(old_origin);
+	old_origin = stet_cli_strdup_(stet_error_text());
+}
+
 /* For what errors of the library it helps to know where they arose. */
 static bool wants_origin(int rc)
 {
@@ -79,6 +87,8 @@ int stet_cli_fail_volume_(const char *what, int rc)
 {
 	const char *origin = stet_error_text();
 
+	if (old_origin && strcmp(origin, old_origin) == 0)
+		origin = "";
 	if (wants_origin(rc) && origin[0])
 		stet_cli_error_(what, "%s (%s)", reason(rc), origin);
 	else

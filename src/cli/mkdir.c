@@ -16,13 +16,13 @@ static bool is_directory(struct stet_cli_volume *v, const char *path)
 {
 	struct stet_stat st;
 
-	return stet_statat(v->vol, v->txn, STET_ROOT, path, 0, &st) == 0 && S_ISDIR(st.mode);
+	return stet_cli_statat_(v, STET_ROOT, path, 0, &st) == 0 && S_ISDIR(st.mode);
 }
 
 /* Makes the directory, which may be there already; last: no other is to be made in it. */
 static int make_or_find(struct stet_cli_volume *v, const char *path, mode_t mode, bool last)
 {
-	int rc = stet_mkdirat(v->vol, v->txn, STET_ROOT, path, mode);
+	int rc = stet_cli_mkdirat_(v, STET_ROOT, path, mode);
 
 	if (rc != -EEXIST)
 		return rc;
@@ -60,8 +60,7 @@ static int mkdir_all(void *arg, struct stet_cli_volume *v, const struct stet_cli
 
 	for (int i = 0; i < count; i++) {
 		int rc = c->parents ? make_with_parents(c, v, targets[i].path)
-				    : stet_mkdirat(v->vol, v->txn, STET_ROOT, targets[i].path,
-						   c->mode);
+				    : stet_cli_mkdirat_(v, STET_ROOT, targets[i].path, c->mode);
 
 		if (rc)
 			return stet_cli_fail_volume_(targets[i].word, rc);

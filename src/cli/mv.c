@@ -22,7 +22,7 @@ static int move_one(struct stet_cli_volume *v, const struct stet_cli_target *fro
 		return stet_cli_fail_(to->word, -ENOTDIR);
 	}
 	if (!rc)
-		rc = stet_renameat(v->vol, v->txn, STET_ROOT, from->path, STET_ROOT, path.s, 0);
+		rc = stet_cli_renameat_(v, STET_ROOT, from->path, STET_ROOT, path.s);
 	stet_cli_text_release_(&path);
 	if (rc == -EINVAL) {
 		stet_cli_error_(from->word, "a directory cannot be moved into itself");

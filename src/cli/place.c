@@ -54,14 +54,20 @@ int stet_cli_connect_(const char *dir, struct stet_control **ret)
 
 int stet_cli_place_open_(const char *word, bool write, struct stet_cli_place *ret)
 {
-	struct stet_control_mount mount;
 	struct stat st;
+	int rc;
 
 	*ret = (struct stet_cli_place){ .word = word };
 	if (stat(word, &st) == 0 && S_ISDIR(st.st_mode))
 		return stet_cli_connect_(word, &ret->ctl);
-	if (stet_control_find_volume(word, &mount) == 0) /* I1 */
-		return stet_cli_connect_(mount.dir, &ret->ctl);
+	rc = stet_control_open_volume(word, &ret->ctl); /* I1 */
+	if (rc == 0)
+		return STET_CLI_OK;
+	ret->ctl = NULL;
+	if (rc == -EACCES || rc == -EPERM) {
+		stet_cli_error_(word, "mounted, by somebody who lets nobody else use it");
+		return STET_CLI_FAILED;
+	}
 	return stet_cli_open_(word, write, &ret->v);
 }
 

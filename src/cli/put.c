@@ -41,23 +41,22 @@ static ssize_t read_chunk(int fd, char *buf)
 	return (ssize_t)len;
 }
 
-static int copy_in(struct put *put, struct stet_file *file, const char *what)
+static int copy_in(struct put *put, struct stet_cli_stream *file, const char *what)
 {
 	char *buf = stet_cli_alloc_(CHUNK_BYTES);
 	int code = STET_CLI_OK;
 	uint64_t off = 0;
 	ssize_t n;
+	int rc;
 
 	while (!code && (n = read_chunk(put->fd, buf)) != 0) {
-		ssize_t done;
-
 		if (n < 0) {
 			code = stet_cli_fail_(put->source, (int)n);
 			break;
 		}
-		done = stet_pwrite(file, buf, (size_t)n, off);
-		if (done < 0)
-			code = stet_cli_fail_volume_(what, (int)done);
+		rc = stet_cli_stream_write_(file, buf, (size_t)n, off);
+		if (rc)
+			code = stet_cli_fail_volume_(what, rc);
 		off += (uint64_t)n;
 		put->progress.bytes = off;
 		stet_cli_progress_(&put->progress);
@@ -71,7 +70,7 @@ static int put_one(void *arg, struct stet_cli_volume *v, const struct stet_cli_t
 {
 	struct put *put = arg;
 	struct stet_cli_text path = { 0 };
-	struct stet_file *file;
+	struct stet_cli_stream file;
 	int rc;
 	int code;
 
@@ -84,14 +83,14 @@ static int put_one(void *arg, struct stet_cli_volume *v, const struct stet_cli_t
 		     ? (stet_cli_text_adds_(&path, target->path), 0)
 		     : stet_cli_destination_(v, target->path, put->source, &path);
 	if (!rc)
-		rc = stet_openat(v->vol, v->txn, STET_ROOT, path.s, O_WRONLY | O_CREAT | O_TRUNC,
-				 put->mode, &file);
+		rc = stet_cli_openat_(v, STET_ROOT, path.s, O_WRONLY | O_CREAT | O_TRUNC, put->mode,
+				      &file);
 	stet_cli_text_release_(&path);
 	if (rc)
 		return stet_cli_fail_volume_(target->word, rc);
-	code = copy_in(put, file, target->word);
-	stet_file_close(file);
-	return code;
+	code = copy_in(put, &file, target->word);
+	rc = stet_cli_stream_close_(&file);
+	return rc && !code ? stet_cli_fail_volume_(target->word, rc) : code;
 }
 
 /* Opens the input, of which mode is taken over from a regular file. */

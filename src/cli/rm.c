@@ -38,12 +38,10 @@ static int remove_contents(struct rm *rm, uint64_t dir, unsigned depth)
 /* name: one component, or, of an operand, a path. */
 static int remove_at(struct rm *rm, uint64_t dir, const char *name, unsigned depth)
 {
-	struct stet_volume *vol = rm->v->vol;
-	struct stet_txn *txn = rm->v->txn;
 	unsigned flags = 0;
 	struct stet_stat st;
 	int code;
-	int rc = stet_statat(vol, txn, dir, name, STET_AT_NOFOLLOW, &st);
+	int rc = stet_cli_statat_(rm->v, dir, name, STET_AT_NOFOLLOW, &st);
 
 	if (rc == -ENOENT && rm->force)
 		return STET_CLI_OK;
@@ -56,7 +54,7 @@ static int remove_at(struct rm *rm, uint64_t dir, const char *name, unsigned dep
 			return code;
 	}
 	if (!rc)
-		rc = stet_unlinkat(vol, txn, dir, name, flags);
+		rc = stet_cli_unlinkat_(rm->v, dir, name, flags);
 	if (rc)
 		return stet_cli_fail_volume_(rm->path.s, rc);
 	rm->progress.files++;

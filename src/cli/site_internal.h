@@ -28,12 +28,6 @@ struct stet_cli_attr {
 	int64_t atime_ns, mtime_ns;
 };
 
-/** An open file. */
-struct stet_cli_stream {
-	int fd;
-	struct stet_file *file;
-};
-
 struct stet_cli_site {
 	const struct stet_cli_site_ops *ops;
 	struct stet_cli_volume *v; /* NULL: the host. Borrowed */

@@ -22,7 +22,7 @@ static int volume_stat(struct stet_cli_site *site, struct stet_cli_dir dir, cons
 		       struct stet_cli_attr *ret)
 {
 	struct stet_stat st;
-	int rc = stet_statat(site->v->vol, site->v->txn, dir.ino, name, STET_AT_NOFOLLOW, &st);
+	int rc = stet_cli_statat_(site->v, dir.ino, name, STET_AT_NOFOLLOW, &st);
 
 	if (rc)
 		return rc;
@@ -117,13 +117,7 @@ static int volume_readlink(struct stet_cli_site *site, struct stet_cli_dir dir, 
 static int open_file(struct stet_cli_site *site, struct stet_cli_dir dir, const char *name,
 		     int flags, struct stet_cli_stream *ret)
 {
-	struct stet_file *file;
-	int rc = stet_openat(site->v->vol, site->v->txn, dir.ino, name, flags | O_NOFOLLOW,
-			     NEW_FILE_MODE, &file);
-
-	if (!rc)
-		*ret = (struct stet_cli_stream){ .fd = -1, .file = file };
-	return rc;
+	return stet_cli_openat_(site->v, dir.ino, name, flags | O_NOFOLLOW, NEW_FILE_MODE, ret);
 }
 
 static int volume_open(struct stet_cli_site *site, struct stet_cli_dir dir, const char *name,
@@ -138,76 +132,36 @@ static int volume_create(struct stet_cli_site *site, struct stet_cli_dir dir, co
 	return open_file(site, dir, name, O_WRONLY | O_CREAT | O_TRUNC, ret);
 }
 
-static int volume_close(struct stet_cli_stream *stream)
-{
-	stet_file_close(stream->file);
-	return 0;
-}
-
-static ssize_t volume_read(struct stet_cli_stream *stream, void *buf, size_t len, uint64_t off)
-{
-	return stet_pread(stream->file, buf, len, off);
-}
-
-static int volume_write(struct stet_cli_stream *stream, const void *buf, size_t len, uint64_t off)
-{
-	ssize_t n = stet_pwrite(stream->file, buf, len, off);
-
-	if (n < 0)
-		return (int)n;
-	return (size_t)n == len ? 0 : -EIO;
-}
-
-static int volume_seek(struct stet_cli_stream *stream, uint64_t off, int what, uint64_t *ret_off)
-{
-	return stet_seek(stream->file, off, what, ret_off);
-}
-
-static int volume_truncate(struct stet_cli_stream *stream, uint64_t size)
-{
-	return stet_truncate(stream->file, size);
-}
-
-static int volume_size(struct stet_cli_stream *stream, uint64_t *ret)
-{
-	struct stet_stat st;
-	int rc = stet_file_stat(stream->file, &st);
-
-	if (!rc)
-		*ret = st.size;
-	return rc;
-}
-
 /// Names ///
 
 static int volume_mkdir(struct stet_cli_site *site, struct stet_cli_dir dir, const char *name)
 {
-	return stet_mkdirat(site->v->vol, site->v->txn, dir.ino, name, 0700);
+	return stet_cli_mkdirat_(site->v, dir.ino, name, 0700);
 }
 
 static int volume_symlink(struct stet_cli_site *site, const char *target, struct stet_cli_dir dir,
 			  const char *name)
 {
-	return stet_symlinkat(site->v->vol, site->v->txn, target, dir.ino, name);
+	return stet_cli_symlinkat_(site->v, target, dir.ino, name);
 }
 
 static int volume_mknod(struct stet_cli_site *site, struct stet_cli_dir dir, const char *name,
 			const struct stet_cli_attr *attr)
 {
-	return stet_mknodat(site->v->vol, site->v->txn, dir.ino, name,
-			    (attr->mode & S_IFMT) | NEW_FILE_MODE, attr->rdev);
+	return stet_cli_mknodat_(site->v, dir.ino, name, (attr->mode & S_IFMT) | NEW_FILE_MODE,
+				 attr->rdev);
 }
 
 static int volume_link(struct stet_cli_site *site, const char *path, uint64_t ino,
 		       struct stet_cli_dir dir, const char *name)
 {
 	(void)path;
-	return stet_linkat(site->v->vol, site->v->txn, ino, "", dir.ino, name, 0);
+	return stet_cli_linkat_(site->v, ino, "", dir.ino, name);
 }
 
 static int volume_unlink(struct stet_cli_site *site, struct stet_cli_dir dir, const char *name)
 {
-	return stet_unlinkat(site->v->vol, site->v->txn, dir.ino, name, 0);
+	return stet_cli_unlinkat_(site->v, dir.ino, name, 0);
 }
 
 /// Attributes ///
@@ -224,7 +178,7 @@ static int volume_set_owner(struct stet_cli_site *site, struct stet_cli_dir dir,
 
 	if (!site->is_root)
 		return 0;
-	return stet_setattrat(site->v->vol, site->v->txn, dir.ino, name, STET_AT_NOFOLLOW, &set);
+	return stet_cli_setattrat_(site->v, dir.ino, name, STET_AT_NOFOLLOW, &set);
 }
 
 static int volume_set_attr(struct stet_cli_site *site, struct stet_cli_dir dir, const char *name,
@@ -237,28 +191,25 @@ static int volume_set_attr(struct stet_cli_site *site, struct stet_cli_dir dir, 
 		.mtime_ns = attr->mtime_ns,
 	};
 
-	return stet_setattrat(site->v->vol, site->v->txn, dir.ino, name, STET_AT_NOFOLLOW, &set);
+	return stet_cli_setattrat_(site->v, dir.ino, name, STET_AT_NOFOLLOW, &set);
 }
 
 static ssize_t volume_list_xattrs(struct stet_cli_site *site, struct stet_cli_dir dir,
 				  const char *name, char *buf, size_t cap)
 {
-	return stet_listxattr(site->v->vol, site->v->txn, dir.ino, name, STET_AT_NOFOLLOW, buf,
-			      cap);
+	return stet_cli_listxattr_(site->v, dir.ino, name, buf, cap);
 }
 
 static ssize_t volume_get_xattr(struct stet_cli_site *site, struct stet_cli_dir dir,
 				const char *name, const char *xattr, void *buf, size_t cap)
 {
-	return stet_getxattr(site->v->vol, site->v->txn, dir.ino, name, STET_AT_NOFOLLOW, xattr,
-			     buf, cap);
+	return stet_cli_getxattr_(site->v, dir.ino, name, xattr, buf, cap);
 }
 
 static int volume_set_xattr(struct stet_cli_site *site, struct stet_cli_dir dir, const char *name,
 			    const char *xattr, const void *value, size_t len)
 {
-	return stet_setxattr(site->v->vol, site->v->txn, dir.ino, name, STET_AT_NOFOLLOW, xattr,
-			     value, len);
+	return stet_cli_setxattr_(site->v, dir.ino, name, xattr, value, len);
 }
 
 static const struct stet_cli_site_ops volume_ops = {
@@ -271,12 +222,12 @@ static const struct stet_cli_site_ops volume_ops = {
 	.readlink = volume_readlink,
 	.open = volume_open,
 	.create = volume_create,
-	.close = volume_close,
-	.read = volume_read,
-	.write = volume_write,
-	.seek = volume_seek,
-	.truncate = volume_truncate,
-	.size = volume_size,
+	.close = stet_cli_stream_close_,
+	.read = stet_cli_stream_read_,
+	.write = stet_cli_stream_write_,
+	.seek = stet_cli_stream_seek_,
+	.truncate = stet_cli_stream_truncate_,
+	.size = stet_cli_stream_size_,
 	.mkdir = volume_mkdir,
 	.symlink = volume_symlink,
 	.mknod = volume_mknod,

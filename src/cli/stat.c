@@ -16,13 +16,13 @@ struct stat_cmd {
 /* The names of the extended attributes, a NUL after each. */
 static int list_xattrs(struct stet_cli_volume *v, uint64_t ino, struct stet_cli_text *ret)
 {
-	ssize_t len = stet_listxattr(v->vol, NULL, ino, "", STET_AT_NOFOLLOW, NULL, 0);
+	ssize_t len = stet_cli_listxattr_(v, ino, "", NULL, 0);
 	char *buf;
 
 	if (len <= 0)
 		return (int)len;
 	buf = stet_cli_alloc_((size_t)len);
-	len = stet_listxattr(v->vol, NULL, ino, "", STET_AT_NOFOLLOW, buf, (size_t)len);
+	len = stet_cli_listxattr_(v, ino, "", buf, (size_t)len);
 	if (len > 0)
 		stet_cli_text_add_(ret, buf, (size_t)len);
 	free(buf);
@@ -96,8 +96,8 @@ static int stat_one(void *arg, struct stet_cli_volume *v, const struct stet_cli_
 	struct stat_cmd *c = arg;
 	struct stet_cli_text link = { 0 }, xattrs = { 0 };
 	struct stet_stat st;
-	int rc = stet_statat(v->vol, NULL, STET_ROOT, target->path,
-			     c->follow ? 0 : STET_AT_NOFOLLOW, &st);
+	int rc = stet_cli_statat_(v, STET_ROOT, target->path,
+				  STET_CLI_AT_ALL | (c->follow ? 0 : STET_AT_NOFOLLOW), &st);
 
 	if (!rc && S_ISLNK(st.mode))
 		rc = stet_cli_readlink_(v, st.ino, &link);

@@ -86,14 +86,14 @@ static void show_entry(struct tree *t, const struct stet_dir_entry *entry, bool 
 	stet_cli_json_close_(&t->json, '}');
 }
 
-static int show_entries(struct tree *t, struct stet_dir *it, unsigned depth)
+static int show_entries(struct tree *t, struct stet_cli_listing *it, unsigned depth)
 {
 	struct stet_dir_entry entry[2];
 	unsigned now = 0;
-	int more = stet_dir_next(it, &entry[now]);
+	int more = stet_cli_dir_next_(it, &entry[now]);
 
 	while (more == 1) {
-		more = stet_dir_next(it, &entry[now ^ 1]);
+		more = stet_cli_dir_next_(it, &entry[now ^ 1]);
 		show_entry(t, &entry[now], more != 1, depth);
 		now ^= 1;
 	}
@@ -102,15 +102,15 @@ static int show_entries(struct tree *t, struct stet_dir *it, unsigned depth)
 
 static void show_dir(struct tree *t, uint64_t dir, unsigned depth)
 {
-	struct stet_dir *it = NULL;
+	struct stet_cli_listing it = { 0 };
 	int rc = depth < STET_CLI_DEPTH_MAX ? 0 : -ELOOP;
 
 	stet_cli_json_open_(&t->json, "contents", '[');
 	if (!rc)
-		rc = stet_dir_open(t->v->vol, NULL, dir, "", NULL, &it);
+		rc = stet_cli_dir_open_(t->v, dir, &it);
 	if (!rc)
-		rc = show_entries(t, it, depth);
-	stet_dir_close(it);
+		rc = show_entries(t, &it, depth);
+	stet_cli_dir_close_(&it);
 	stet_cli_json_close_(&t->json, ']');
 	if (rc)
 		t->code = stet_cli_fail_volume_(t->path.s, rc);
@@ -120,7 +120,7 @@ static int tree_one(void *arg, struct stet_cli_volume *v, const struct stet_cli_
 {
 	struct tree *t = arg;
 	struct stet_stat st;
-	int rc = stet_statat(v->vol, NULL, STET_ROOT, target->path, 0, &st);
+	int rc = stet_cli_statat_(v, STET_ROOT, target->path, 0, &st);
 
 	if (rc)
 		return stet_cli_fail_volume_(target->word, rc);

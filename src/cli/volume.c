@@ -6,10 +6,12 @@
  *     number of its operands. They must all be in one volume.
  * I3. A command that only reads opens the volume read-only: it writes nothing, and others may read
  *     at the same time.
+ * I4. A volume that a daemon has mounted is used through the mount (mounted.c), in a transaction
+ *     as well: I2 and I3 hold there too. Who may do what, is then the kernel's to say.
  *
  * A command that is killed leaves the volume as it was before: the transaction is gone with it.
  */
-#include "cli/cli_internal.h"
+#include "cli/mounted_internal.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -71,7 +73,7 @@ int stet_cli_fail_open_(const char *path, int rc)
 	return STET_CLI_FAILED;
 }
 
-int stet_cli_open_(const char *path, bool write, struct stet_cli_volume *ret)
+static int open_alone(const char *path, bool write, struct stet_cli_volume *ret)
 {
 	const struct stet_open_options options = { .read_only = !write };
 	struct stat st = { 0 };
@@ -79,7 +81,7 @@ int stet_cli_open_(const char *path, bool write, struct stet_cli_volume *ret)
 	int rc = stet_open(path, &options, &vol);
 
 	if (rc)
-		return stet_cli_fail_open_(path, rc);
+		return rc;
 	(void)!stat(path, &st);
 	*ret = (struct stet_cli_volume){
 		.path = stet_cli_strdup_(path),
@@ -87,15 +89,53 @@ int stet_cli_open_(const char *path, bool write, struct stet_cli_volume *ret)
 		.dev = st.st_dev,
 		.ino = st.st_ino,
 	};
+	return 0;
+}
+
+int stet_cli_open_(const char *path, bool write, struct stet_cli_volume *ret)
+{
+	int rc = open_alone(path, write, ret);
+
+	return rc ? stet_cli_fail_open_(path, rc) : STET_CLI_OK;
+}
+
+/* I4. Returns an exit code. */
+static int open_any(const char *path, bool write, struct stet_cli_volume *ret)
+{
+	struct stet_cli_mounted *mounted;
+	struct stat st = { 0 };
+	int rc = open_alone(path, write, ret);
+	int code;
+
+	/* Who may not open the image itself, may still use the mount. */
+	if (rc != -EBUSY && rc != -EACCES)
+		return rc ? stet_cli_fail_open_(path, rc) : STET_CLI_OK;
+	code = stet_cli_mounted_open_(path, write, &mounted);
+	if (code < 0)
+		return stet_cli_fail_open_(path, rc);
+	if (code)
+		return code;
+	(void)!stat(path, &st);
+	*ret = (struct stet_cli_volume){
+		.path = stet_cli_strdup_(path),
+		.mounted = mounted,
+		.dev = st.st_dev,
+		.ino = st.st_ino,
+	};
 	return STET_CLI_OK;
+}
+
+int stet_cli_open_read_(const char *path, struct stet_cli_volume *ret)
+{
+	return open_any(path, false, ret);
 }
 
 int stet_cli_open_change_(const char *path, struct stet_cli_volume *ret)
 {
-	int code = stet_cli_open_(path, true, ret);
+	int code = open_any(path, true, ret);
 	int rc;
 
-	if (code)
+	if (code || ret->mounted)
 		return code;
 	/* Nobody else has the volume: the cheapest level is as good as any. */
 	rc = stet_begin(ret->vol, STET_BEGIN_SNAPSHOT, &ret->txn);
@@ -127,13 +167,16 @@ static int commit(struct stet_cli_volume *v)
 
 int stet_cli_close_(struct stet_cli_volume *v, int code)
 {
-	int rc;
+	int rc = 0;
 
 	if (v->txn && code == STET_CLI_OK)
 		code = commit(v);
 	else
 		stet_abort(v->txn);
-	rc = stet_close(v->vol);
+	if (v->mounted)
+		code = stet_cli_mounted_close_(v->mounted, v->path, code);
+	else
+		rc = stet_close(v->vol);
 	if (rc && code == STET_CLI_OK)
 		code = stet_cli_fail_volume_(v->path, rc);
 	free(v->path);
@@ -152,7 +195,7 @@ static int switch_volume(struct stet_cli_volume *v, const char *path)
 		return STET_CLI_OK;
 	if (v->path)
 		code = stet_cli_close_(v, STET_CLI_OK);
-	return code ? code : stet_cli_open_(path, false, v);
+	return code ? code : stet_cli_open_read_(path, v);
 }
 
 static int parse_all(const struct stet_cli_command *cmd, const struct stet_cli_words *words,
@@ -227,27 +270,13 @@ int stet_cli_change_(const struct stet_cli_command *cmd, const struct stet_cli_w
 
 /// Helpers for paths ///
 
-int stet_cli_list_(struct stet_cli_volume *v, uint64_t dir, struct stet_cli_names *ret)
-{
-	struct stet_dir_entry entry;
-	struct stet_dir *it;
-	int rc = stet_dir_open(v->vol, v->txn, dir, "", NULL, &it);
-
-	if (rc)
-		return rc;
-	while ((rc = stet_dir_next(it, &entry)) == 1)
-		stet_cli_names_add_(ret, entry.name);
-	stet_dir_close(it);
-	return rc;
-}
-
 int stet_cli_destination_(struct stet_cli_volume *v, const char *path, const char *source,
 			  struct stet_cli_text *ret_path)
 {
 	struct stet_stat st;
 	size_t len;
 	const char *name = stet_cli_basename_(source, &len);
-	int rc = stet_statat(v->vol, v->txn, STET_ROOT, path, 0, &st);
+	int rc = stet_cli_statat_(v, STET_ROOT, path, 0, &st);
 
 	if (rc && rc != -ENOENT)
 		return rc;

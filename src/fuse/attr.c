@@ -6,6 +6,10 @@
  *     the current one changed.
  * I2. Attributes that need a meaning which is not kept are refused rather than stored: POSIX ACLs
  *     are not enforced, so "system." names give EOPNOTSUPP.
+ * I3. Who writes to a program, changes its size or its owner, and is not privileged, takes its
+ *     set-id bits (setgid: with group execute) and its capabilities away, before that is done. The
+ *     kernel goes by the mode that it has, also when it executes: so before the answer it is told
+ *     that it has changed.
  */
 #include "fuse/fuse_internal.h"
 
@@ -36,6 +40,41 @@ static void tell_current(struct stet_fuse_call *call)
 	pthread_mutex_unlock(&server->lock);
 	if (id)
 		stet_fuse_inval_inode_(server, id, false);
+}
+
+/* I3 */
+static uint32_t without_privileges(uint32_t mode)
+{
+	if (mode & S_IXGRP)
+		mode &= ~(uint32_t)S_ISGID;
+	return mode & ~(uint32_t)S_ISUID;
+}
+
+#define CAPABILITIES "security.capability"
+
+int stet_fuse_kill_privileges_(struct stet_fuse_call *call)
+{
+	struct stet_volume *vol = call->server->vol;
+	struct stet_txn *txn = write_txn(call); /* I1 */
+	struct stet_setattr set = { .set = STET_SET_MODE };
+	uint64_t ino = call->node->ino;
+	struct stet_stat st;
+	int rc;
+
+	if (!stet_fuse_kills_privileges_())
+		return 0;
+	rc = stet_ll_getattr(vol, txn, ino, STET_LL_NOWAIT, &st);
+	if (rc || !S_ISREG(st.mode))
+		return rc;
+	if (without_privileges(st.mode) != st.mode) {
+		set.mode = without_privileges(st.mode) & 07777;
+		rc = stet_ll_setattr(vol, txn, ino, &set, STET_LL_NOWAIT, &st);
+		if (!rc)
+			stet_fuse_inval_inode_(call->server, call->node->id, false);
+	}
+	if (!rc && stet_ll_getxattr(vol, txn, ino, CAPABILITIES, STET_LL_NOWAIT, NULL, 0) > 0)
+		rc = stet_ll_removexattr(vol, txn, ino, CAPABILITIES, STET_LL_NOWAIT);
+	return rc;
 }
 
 void stet_fuse_op_getattr_(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
@@ -115,6 +154,8 @@ void stet_fuse_op_setattr_(fuse_req_t req, fuse_ino_t id, struct stat *attr, int
 	if (is_old && (set.set & STET_SET_SIZE))
 		rc = -ESTALE; /* I1 */
 	else
+		rc = set.set & STET_SET_MODE ? 0 : stet_fuse_kill_privileges_(&call);
+	if (!rc)
 		rc = stet_ll_setattr(call.server->vol, write_txn(&call), call.node->ino, &set,
 				     STET_LL_NOWAIT, &st);
 	if (!rc && is_old) {

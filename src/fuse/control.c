@@ -6,6 +6,9 @@
  *     connection is marked broken and gives -EPIPE from then on; or, where the caller only wanted
  *     no more, the rest is read and dropped.
  * I2. What is given to the caller's functions points into the connection's buffer.
+ * I3. Root reads what other users have written: where to connect to, and where to work. Such a
+ *     record counts for a mount only if the kernel says that it is this user's, and for a volume
+ *     only if the image is his, so that he can lead root nowhere but to what is his.
  */
 #include "fuse/control_internal.h"
 #include "fuse/fuse_internal.h"
@@ -34,37 +37,79 @@ struct stet_control {
 
 struct wanted {
 	uint64_t dev, ino;
+	uid_t owner; /* of the image */
+	bool found;
 	struct stet_control_mount *ret;
 };
 
-static bool is_volume(void *arg, const struct stet_control_mount *mount)
+/* I3. The later one of two: the other's daemon is ending, its number has been given away. */
+static void take(struct wanted *w, const struct stet_control_mount *mount)
 {
-	struct wanted *w = arg;
-
-	if (mount->volume_dev != w->dev || mount->volume_ino != w->ino)
-		return false;
+	if (w->found && w->ret->since_ns > mount->since_ns)
+		return;
 	*w->ret = *mount;
-	return true;
+	w->found = true;
 }
 
-static bool is_mount(void *arg, const struct stet_control_mount *mount)
+static bool is_foreign(const struct stet_control_mount *mount)
+{
+	return mount->uid != 0 && mount->uid != geteuid();
+}
+
+static bool see_volume(void *arg, const struct stet_control_mount *mount)
 {
 	struct wanted *w = arg;
 
-	if (mount->dev != w->dev)
-		return false;
-	*w->ret = *mount;
-	return true;
+	if (mount->volume_dev == w->dev && mount->volume_ino == w->ino &&
+	    (!is_foreign(mount) || mount->uid == w->owner)) /* I3 */
+		take(w, mount);
+	return false;
+}
+
+/* Does the kernel say that this user has mounted it? The options of the file system are in the last
+ * field, ended by commas or the line. */
+static bool is_mounted_by(uint64_t dev, uid_t uid)
+{
+	char line[3 * PATH_MAX], id[32], user[32];
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	bool found = false;
+
+	snprintf(id, sizeof(id), " %u:%u ", major(dev), minor(dev));
+	snprintf(user, sizeof(user), ",user_id=%u,", (unsigned)uid);
+	while (f && !found && fgets(line, sizeof(line), f)) {
+		const char *type = strstr(line, " - fuse.stetfs ");
+		const char *at = strstr(line, id);
+
+		found = type && at && at < type && strstr(type, user);
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
+static bool see_mount(void *arg, const struct stet_control_mount *mount)
+{
+	struct wanted *w = arg;
+
+	if (mount->dev == w->dev &&
+	    (!is_foreign(mount) || is_mounted_by(mount->dev, mount->uid))) /* I3 */
+		take(w, mount);
+	return false;
 }
 
 int stet_control_find_volume(const char *path, struct stet_control_mount *ret)
 {
 	struct wanted w = { .ret = ret };
+	struct stat st;
 	int rc = stet_fuse_volume_identity_(path, &w.dev, &w.ino);
 
+	if (!rc && stat(path, &st) != 0)
+		rc = -errno;
 	if (rc)
 		return rc;
-	return stet_fuse_records_(is_volume, &w) ? 0 : -ENOENT;
+	w.owner = st.st_uid;
+	stet_fuse_records_(see_volume, &w);
+	return w.found ? 0 : -ENOENT;
 }
 
 /* The device number needs no answer of the file system, so this works while it is stuck. */
@@ -76,7 +121,8 @@ int stet_control_find_mount(const char *path, struct stet_control_mount *ret)
 	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, 0, &st) != 0)
 		return -errno;
 	w.dev = makedev(st.stx_dev_major, st.stx_dev_minor);
-	return stet_fuse_records_(is_mount, &w) ? 0 : -ENOENT;
+	stet_fuse_records_(see_mount, &w);
+	return w.found ? 0 : -ENOENT;
 }
 
 /* --- connections --- */
@@ -101,7 +147,9 @@ static int connect_to(const char *path)
 	return fd;
 }
 
-int stet_control_open(const char *path, struct stet_control **ret)
+typedef int find_fn(const char *path, struct stet_control_mount *ret);
+
+static int open_found(find_fn *find, const char *path, struct stet_control **ret)
 {
 	struct stet_control *ctl = calloc(1, sizeof(*ctl));
 	int rc;
@@ -111,7 +159,7 @@ int stet_control_open(const char *path, struct stet_control **ret)
 	ctl->fd = -1;
 	rc = stet_fuse_wire_init_(&ctl->in);
 	if (!rc)
-		rc = stet_control_find_mount(path, &ctl->mount);
+		rc = find(path, &ctl->mount);
 	if (!rc) {
 		ctl->fd = connect_to(ctl->mount.socket);
 		if (ctl->fd < 0)
@@ -123,6 +171,16 @@ int stet_control_open(const char *path, struct stet_control **ret)
 	}
 	*ret = ctl;
 	return 0;
+}
+
+int stet_control_open(const char *path, struct stet_control **ret)
+{
+	return open_found(stet_control_find_mount, path, ret);
+}
+
+int stet_control_open_volume(const char *path, struct stet_control **ret)
+{
+	return open_found(stet_control_find_volume, path, ret);
 }
 
 void stet_control_close(struct stet_control *ctl)
@@ -267,6 +325,19 @@ int stet_control_changes(struct stet_control *ctl, uint64_t id, stet_changes_fn 
 	struct calling c = { .change = fn, .arg = arg };
 
 	return call(ctl, request, give_change, &c);
+}
+
+int stet_control_more(struct stet_control *ctl, uint64_t id, uint64_t ino, int64_t *ret_btime_ns,
+		      uint64_t *ret_data_version)
+{
+	struct stet_fuse_wire request = { .kind = STET_FUSE_WIRE_MORE, .id = id, .value = ino };
+	int rc = call(ctl, request, NULL, NULL);
+
+	if (!rc) {
+		*ret_btime_ns = (int64_t)ctl->in.head.id;
+		*ret_data_version = ctl->in.head.value;
+	}
+	return rc;
 }
 
 static int give_txn(void *arg, const struct stet_fuse_wire_in *in)

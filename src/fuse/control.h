@@ -43,6 +43,7 @@ struct stet_control_mount {
 	uid_t uid; /* that it runs as */
 	bool read_only;
 	uint64_t dev;        /* st_dev of the mount */
+	uint64_t since_ns;   /* when it was mounted, since the system started */
 	uint64_t volume_dev; /* st_dev and st_ino of the image; of a block device: 0 and st_rdev */
 	uint64_t volume_ino;
 	char dir[PATH_MAX];    /* where it is mounted, absolute */
@@ -65,6 +66,9 @@ int stet_control_find_mount(const char *path, struct stet_control_mount *ret);
  * else as connect(2). The caller owns *ret.
  */
 int stet_control_open(const char *path, struct stet_control **ret);
+
+/** The same to the daemon that has the volume at path mounted, wherever. -ENOENT: none has. */
+int stet_control_open_volume(const char *path, struct stet_control **ret);
 
 /**
  * Ends the connection. Transactions begun on it (without DETACHED) that are neither committed nor
@@ -122,6 +126,14 @@ int stet_control_abort(struct stet_control *ctl, uint64_t id, struct stet_contro
  * ends the calls and is returned.
  */
 int stet_control_changes(struct stet_control *ctl, uint64_t id, stet_changes_fn *fn, void *arg);
+
+/**
+ * What the system's calls do not tell of a file in a transaction's tree: when it was made, and its
+ * data_version (struct stet_stat). Only of files that the kernel has looked up there, so that
+ * whoever may not reach a file learns nothing; the caller holds it open (O_PATH). -ENOENT.
+ */
+int stet_control_more(struct stet_control *ctl, uint64_t id, uint64_t ino, int64_t *ret_btime_ns,
+		      uint64_t *ret_data_version);
 
 /** One open transaction. */
 struct stet_control_txn {

@@ -33,6 +33,8 @@ enum stet_fuse_wire_kind {
 	/* answers: any number of items, then one end with the result */
 	STET_FUSE_WIRE_ITEM,
 	STET_FUSE_WIRE_END,
+	/* requests that came later: numbers stay as they are */
+	STET_FUSE_WIRE_MORE, /* id; value: inode number. END: id: btime_ns, value: data_version */
 };
 
 /* One message is one packet: this, then text a with its NUL, then text b with its. */
@@ -74,9 +76,14 @@ int stet_fuse_wire_receive_(int fd, struct stet_fuse_wire_in *in);
 /* The directory for our own sockets and records, made when missing. -ENAMETOOLONG and as
  * mkdir(2). */
 int stet_fuse_runtime_dir_(char *ret, size_t cap);
-/* "DIR/MAJOR-MINOR.SUFFIX". */
-int stet_fuse_runtime_path_(char *ret, size_t cap, const char *dir, uint64_t dev,
+#define STET_FUSE_RECORD_SUFFIX ".mount"
+#define STET_FUSE_SOCKET_SUFFIX ".sock"
+
+/* "DIR/MAJOR-MINOR-SALT.SUFFIX". */
+int stet_fuse_runtime_path_(char *ret, size_t cap, const char *dir, uint64_t dev, uint32_t salt,
 			    const char *suffix);
+/* Removes what daemons that died have left in our directory. */
+void stet_fuse_runtime_sweep_(const char *dir);
 /* Writes the record of a mount and keeps it locked: that says that the daemon lives. -EBUSY:
  * another daemon has it. *ret_fd: to be kept open till the end. */
 int stet_fuse_record_write_(const char *path, const struct stet_control_mount *mount, int *ret_fd);

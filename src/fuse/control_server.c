@@ -12,6 +12,9 @@
  *     namespaces (`run`) without umount(2) noticing. While it tries, no transaction begins.
  * I5. Stopping closes all sockets and waits for all threads; a commit in progress is finished
  *     first.
+ * I6. Anyone may connect, so nobody can hold up others: a client that does not read its answers
+ *     is given up after a while, and users other than root and us have a limited number of
+ *     connections and of transactions each.
  *
  * Lock: control.lock, for the list of connections; it is held while nothing else is.
  */
@@ -21,14 +24,20 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <syslog.h>
+#include <time.h>
 #include <unistd.h>
 
 #define STACK_BYTES (256u * 1024)
 #define BACKLOG 64
+#define NAME_TRIES 16u
+#define SEND_TIMEOUT_S 10     /* I6, and the next two */
+#define CONNECTIONS_MAX 64u   /* of one user */
+#define TRANSACTIONS_MAX 256u /* of one user, open at a time */
 
 struct connection {
 	/* --- set at start, then constant --- */
@@ -129,6 +138,46 @@ static void abort_bound(struct connection *c)
 
 /* --- transactions --- */
 
+static bool is_owner(const struct connection *c)
+{
+	return c->peer.uid == 0 || c->peer.uid == geteuid();
+}
+
+/* I6 */
+static bool has_too_many(const struct connection *c)
+{
+	struct stet_fuse_server *server = c->server;
+	unsigned count = 0;
+
+	if (is_owner(c))
+		return false;
+	pthread_mutex_lock(&server->lock);
+	for (struct stet_fuse_list *l = server->views.next; l != &server->views; l = l->next) {
+		const struct stet_fuse_view *view = stet_fuse_container_of(l, struct stet_fuse_view,
+									   link);
+
+		count += view->kind == STET_FUSE_TXN && view->txn && view->uid == c->peer.uid;
+	}
+	pthread_mutex_unlock(&server->lock);
+	return count >= TRANSACTIONS_MAX;
+}
+
+/* I4: either it sees the transaction, or we see that it is trying. */
+static int begin_view(struct connection *c, const struct stet_fuse_view_new *what,
+		      struct stet_fuse_view **ret)
+{
+	struct stet_fuse_view_end end;
+	int rc = c->control->no_begin ? -ESHUTDOWN : 0;
+
+	if (!rc)
+		rc = stet_fuse_view_begin_(c->server, what, ret);
+	if (rc || !c->control->no_begin)
+		return rc;
+	stet_fuse_view_abort_(c->server, *ret, &end);
+	stet_fuse_view_put_(c->server, *ret);
+	return -ESHUTDOWN;
+}
+
 static int do_begin(struct connection *c, const struct stet_fuse_wire *in)
 {
 	struct stet_fuse_server *server = c->server;
@@ -142,12 +191,13 @@ static int do_begin(struct connection *c, const struct stet_fuse_wire *in)
 	};
 	struct stet_fuse_view *view;
 	char root[PATH_MAX + 64];
-	int rc = c->control->no_begin ? -ESHUTDOWN : 0;
+	int rc;
 
 	if (!(what.level & ~STET_BEGIN_READ_ONLY))
 		what.level |= STET_BEGIN_SNAPSHOT;
-	if (!rc)
-		rc = stet_fuse_view_begin_(server, &what, &view);
+	if (has_too_many(c))
+		return send_result(c, -EMFILE, "too many open transactions of this user");
+	rc = begin_view(c, &what, &view);
 	if (rc)
 		return send_result(c, rc, NULL);
 	head.id = view->id;
@@ -229,6 +279,43 @@ static int do_changes(struct connection *c, const struct stet_fuse_wire *in)
 	return rc == -EPIPE ? rc : send_result(c, rc, NULL);
 }
 
+/* Of a node that the kernel has in this view: who opened the guard has reached it. */
+static int get_more(struct stet_fuse_server *server, struct stet_fuse_view *view, uint64_t ino,
+		    struct stet_stat *ret)
+{
+	const struct stet_fuse_node *node;
+	bool known;
+	int rc = stet_fuse_view_enter_(server, view);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&server->lock);
+	node = stet_fuse_node_of_locked_(server, view, ino);
+	known = node && node->kind == STET_FUSE_NODE_INO;
+	pthread_mutex_unlock(&server->lock);
+	rc = known ? stet_ll_getattr(server->vol, view->txn, ino, STET_LL_NOWAIT, ret) : -ENOENT;
+	stet_fuse_view_leave_(server, view);
+	return rc;
+}
+
+static int do_more(struct connection *c, const struct stet_fuse_wire *in)
+{
+	struct stet_fuse_wire head = { 0 };
+	struct stet_stat st;
+	int rc = 0;
+	struct stet_fuse_view *view = view_of(c, in->id, &rc);
+
+	if (!view)
+		return rc;
+	rc = get_more(c->server, view, in->value, &st);
+	stet_fuse_view_put_(c->server, view);
+	if (rc)
+		return send_result(c, rc, NULL);
+	head.id = (uint64_t)st.btime_ns;
+	head.value = st.data_version;
+	return send_end(c, head, "");
+}
+
 static void describe(struct stet_fuse_server *server, const struct stet_txn_entry *entry,
 		     struct stet_control_txn *ret)
 {
@@ -266,11 +353,6 @@ static int do_txns(struct connection *c)
 }
 
 /* --- the volume --- */
-
-static bool is_owner(const struct connection *c)
-{
-	return c->peer.uid == 0 || c->peer.uid == geteuid();
-}
 
 static int do_statfs(struct connection *c)
 {
@@ -378,6 +460,8 @@ static int answer(struct connection *c)
 		return do_end(c, in);
 	case STET_FUSE_WIRE_CHANGES:
 		return do_changes(c, in);
+	case STET_FUSE_WIRE_MORE:
+		return do_more(c, in);
 	case STET_FUSE_WIRE_TXNS:
 		return do_txns(c);
 	case STET_FUSE_WIRE_SYNC:
@@ -457,8 +541,23 @@ static int start_thread(pthread_t *ret, void *(*fn)(void *), void *arg)
 	return -rc;
 }
 
+/* I6. Under control.lock. */
+static bool is_one_too_many_locked(const struct connection *c)
+{
+	const struct stet_fuse_list *all = &c->control->connections;
+	unsigned count = 0;
+
+	for (const struct stet_fuse_list *l = all->next; l != all && !is_owner(c); l = l->next) {
+		const struct connection *other = stet_fuse_container_of(l, struct connection, link);
+
+		count += !other->over && other->peer.uid == c->peer.uid;
+	}
+	return count >= CONNECTIONS_MAX;
+}
+
 static void start_connection(struct stet_fuse_control_server *control, int fd)
 {
+	const struct timeval send_timeout = { .tv_sec = SEND_TIMEOUT_S };
 	struct connection *c = calloc(1, sizeof(*c));
 	socklen_t len = sizeof(c->peer);
 	bool started = false;
@@ -472,9 +571,11 @@ static void start_connection(struct stet_fuse_control_server *control, int fd)
 	c->fd = fd;
 	stet_fuse_list_init(&c->bound);
 	stet_fuse_list_init(&c->link);
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c->peer, &len) == 0) { /* I2 */
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c->peer, &len) == 0 && /* I2 */
+	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &send_timeout, sizeof(send_timeout)) == 0) {
 		pthread_mutex_lock(&control->lock);
-		started = !control->stopping && start_thread(&c->thread, serve_connection, c) == 0;
+		started = !control->stopping && !is_one_too_many_locked(c) &&
+			  start_thread(&c->thread, serve_connection, c) == 0;
 		if (started)
 			stet_fuse_list_add(&control->connections, &c->link);
 		pthread_mutex_unlock(&control->lock);
@@ -512,7 +613,7 @@ static int listen_at(struct stet_fuse_control_server *control)
 	if (fd < 0)
 		return -errno;
 	memcpy(addr.sun_path, control->socket_path, sizeof(addr.sun_path));
-	unlink(control->socket_path); /* of a daemon that died: we hold the record's lock */
+	unlink(control->socket_path); /* nobody's: we hold the record's lock */
 	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0 ||
 	    chmod(control->socket_path, control->server->shared ? 0666 : 0600) != 0 ||
 	    listen(fd, BACKLOG) != 0)
@@ -524,10 +625,13 @@ static int write_record(struct stet_fuse_control_server *control)
 {
 	const struct stet_fuse_server *server = control->server;
 	struct stet_control_mount *mount = calloc(1, sizeof(*mount));
+	struct timespec now;
 	int rc;
 
 	if (!mount)
 		return -ENOMEM;
+	clock_gettime(CLOCK_BOOTTIME, &now);
+	mount->since_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 	mount->pid = getpid();
 	mount->uid = geteuid();
 	mount->read_only = server->read_only;
@@ -542,19 +646,37 @@ static int write_record(struct stet_fuse_control_server *control)
 	return rc;
 }
 
-static int start(struct stet_fuse_control_server *control)
+/* A name that no other mount has, and the record under it. */
+static int claim_name(struct stet_fuse_control_server *control)
 {
 	uint64_t dev = control->server->dev;
+	int rc = -EBUSY;
+
+	for (unsigned tries = 0; rc == -EBUSY && tries < NAME_TRIES; tries++) {
+		uint32_t salt;
+
+		if (getrandom(&salt, sizeof(salt), 0) != (ssize_t)sizeof(salt))
+			return -errno;
+		rc = stet_fuse_runtime_path_(control->socket_path, sizeof(control->socket_path),
+					     control->dir, dev, salt, STET_FUSE_SOCKET_SUFFIX);
+		if (!rc)
+			rc = stet_fuse_runtime_path_(control->record_path,
+						     sizeof(control->record_path), control->dir,
+						     dev, salt, STET_FUSE_RECORD_SUFFIX);
+		if (!rc)
+			rc = write_record(control);
+	}
+	return rc;
+}
+
+static int start(struct stet_fuse_control_server *control)
+{
 	int rc = stet_fuse_runtime_dir_(control->dir, sizeof(control->dir));
 
-	if (!rc)
-		rc = stet_fuse_runtime_path_(control->socket_path, sizeof(control->socket_path),
-					     control->dir, dev, ".sock");
-	if (!rc)
-		rc = stet_fuse_runtime_path_(control->record_path, sizeof(control->record_path),
-					     control->dir, dev, ".mount");
-	if (!rc)
-		rc = write_record(control);
+	if (!rc) {
+		stet_fuse_runtime_sweep_(control->dir);
+		rc = claim_name(control);
+	}
 	if (!rc)
 		rc = listen_at(control);
 	if (!rc)

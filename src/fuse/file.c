@@ -81,8 +81,10 @@ void stet_fuse_op_write_(fuse_req_t req, fuse_ino_t id, const char *buf, size_t 
 
 	if (!stet_fuse_call_begin_(&call, req, id, access))
 		return;
-	if (call.view->kind == STET_FUSE_OLD)
-		n = -ESTALE; /* I5 */
+	n = call.view->kind == STET_FUSE_OLD ? -ESTALE /* I5 */
+					     : stet_fuse_kill_privileges_(&call);
+	if (n < 0)
+		; /* it stays as it is */
 	else if ((fi->flags & O_APPEND) && !fi->writepage)
 		n = stet_ll_append(call.server->vol, call.txn, call.node->ino, buf, len,
 				   STET_LL_NOWAIT); /* I3 */
@@ -176,6 +178,8 @@ void stet_fuse_op_fallocate_(fuse_req_t req, fuse_ino_t id, int mode, off_t off,
 	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_NO_GUARDS))
 		return;
 	if (call.view->kind != STET_FUSE_OLD) /* I5 */
+		rc = stet_fuse_kill_privileges_(&call);
+	if (!rc)
 		rc = stet_ll_fallocate(call.server->vol, call.txn, call.node->ino, mode,
 				       (uint64_t)off, (uint64_t)len, STET_LL_NOWAIT);
 	stet_fuse_reply_rc_(&call, rc);
@@ -228,14 +232,13 @@ static ssize_t copy_piece(const struct copying *c, size_t len)
 static ssize_t copy(struct copying *c, size_t len)
 {
 	size_t done = 0;
+	ssize_t n = 0;
 
 	while (done < len) {
 		size_t want = len - done < COPY_PIECE ? len - done : COPY_PIECE;
-		ssize_t n = copy_piece(c, want);
 
-		if (n < 0)
-			return done ? (ssize_t)done : n;
-		if (n == 0)
+		n = copy_piece(c, want);
+		if (n <= 0)
 			break;
 		done += (size_t)n;
 		c->from_off += (uint64_t)n;
@@ -243,7 +246,7 @@ static ssize_t copy(struct copying *c, size_t len)
 	}
 	if (c->to->view->kind == STET_FUSE_MAIN)
 		stet_fuse_note_write_(c->to->server, c->to->node->ino, c->to_off);
-	return (ssize_t)done;
+	return done || n >= 0 ? (ssize_t)done : n;
 }
 
 static void copy_and_reply(struct stet_fuse_call *from, off_t from_off, struct stet_fuse_call *to,
@@ -257,7 +260,9 @@ static void copy_and_reply(struct stet_fuse_call *from, off_t from_off, struct s
 	};
 	ssize_t n = -ESTALE;
 
-	if (to->view->kind != STET_FUSE_OLD) { /* I5 */
+	if (to->view->kind != STET_FUSE_OLD) /* I5 */
+		n = stet_fuse_kill_privileges_(to);
+	if (n == 0) {
 		c.buf = malloc(COPY_PIECE);
 		n = c.buf ? copy(&c, len < COPY_MAX ? len : COPY_MAX) : -ENOMEM;
 	}

@@ -10,12 +10,16 @@
  *     and synced first, which sends large requests; if that does not work, nothing is lost but
  *     time.
  * I2. The thread that does this answers no requests and holds no lock.
- * I3. Errors show where the pages arrive (file.c: view.write_error), not here.
+ * I3. Errors show where the pages arrive (file.c: view.write_error), not here; but what is not
+ *     even asked for, for want of memory, is such an error as well.
+ * I4. Another file system may be mounted over ours: a handle is used only on our own.
  */
 #include "fuse/fuse_internal.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int by_value(const void *a, const void *b)
@@ -37,10 +41,13 @@ static void sort_and_unite(struct stet_fuse_ids *ids)
 	ids->count = n;
 }
 
-/* The nodes of a view's open files; mapped: only of those that may be written by mappings. */
-static void collect(struct stet_fuse_server *server, const struct stet_fuse_view *view, bool mapped,
+/* The nodes of a view's open files; mapped: only of those that may be written by mappings. False:
+ * no memory for all of them. */
+static bool collect(struct stet_fuse_server *server, const struct stet_fuse_view *view, bool mapped,
 		    struct stet_fuse_ids *ret)
 {
+	bool all = true;
+
 	pthread_mutex_lock(&server->lock);
 	for (struct stet_fuse_list *l = server->handles.next; l != &server->handles; l = l->next) {
 		const struct stet_fuse_handle *handle =
@@ -50,10 +57,11 @@ static void collect(struct stet_fuse_server *server, const struct stet_fuse_view
 			continue;
 		if (mapped && (handle->listing || (handle->flags & O_ACCMODE) != O_RDWR))
 			continue;
-		stet_fuse_ids_add_(ret, handle->node->id);
+		all = stet_fuse_ids_add_(ret, handle->node->id) && all;
 	}
 	pthread_mutex_unlock(&server->lock);
 	sort_and_unite(ret);
+	return all;
 }
 
 /* --- syncing by handle (I1) --- */
@@ -77,14 +85,36 @@ static void sync_by_handle(int mount_fd, uint64_t id)
 	close(fd);
 }
 
+/* I4. -1: it cannot be opened here. */
+static int open_mount(const struct stet_fuse_server *server)
+{
+	int fd = open(server->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct stat st;
+
+	if (fd >= 0 && (fstat(fd, &st) != 0 || st.st_dev != server->dev)) {
+		close(fd);
+		fd = -1;
+	}
+	return fd;
+}
+
+static void note_no_memory(struct stet_fuse_server *server, struct stet_fuse_view *view)
+{
+	pthread_mutex_lock(&server->lock);
+	if (!view->write_error)
+		view->write_error = -ENOMEM;
+	pthread_mutex_unlock(&server->lock);
+}
+
 void stet_fuse_flush_view_(struct stet_fuse_server *server, struct stet_fuse_view *view)
 {
 	struct stet_fuse_ids ids = { 0 };
 	int mount_fd = -1;
 
-	collect(server, view, true, &ids);
+	if (!collect(server, view, true, &ids))
+		note_no_memory(server, view); /* I3 */
 	if (server->is_root && ids.count > 0)
-		mount_fd = open(server->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		mount_fd = open_mount(server);
 	for (size_t i = 0; i < ids.count; i++) {
 		if (mount_fd >= 0)
 			sync_by_handle(mount_fd, ids.id[i]);

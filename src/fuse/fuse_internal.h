@@ -366,6 +366,10 @@ void stet_fuse_op_rename_(fuse_req_t req, fuse_ino_t dir, const char *name, fuse
 			  const char *new_name, unsigned flags);
 void stet_fuse_op_link_(fuse_req_t req, fuse_ino_t id, fuse_ino_t new_dir, const char *new_name);
 
+/* Takes set-id bits and capabilities from the call's file, if the request asks for that (attr.c,
+ * I3). */
+int stet_fuse_kill_privileges_(struct stet_fuse_call *call);
+
 void stet_fuse_op_getattr_(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi);
 void stet_fuse_op_setattr_(fuse_req_t req, fuse_ino_t id, struct stat *attr, int to_set,
 			   struct fuse_file_info *fi);
@@ -432,6 +436,9 @@ int stet_fuse_view_commit_(struct stet_fuse_server *server, struct stet_fuse_vie
 			   unsigned flags, struct stet_fuse_view_end *ret);
 int stet_fuse_view_abort_(struct stet_fuse_server *server, struct stet_fuse_view *view,
 			  struct stet_fuse_view_end *ret);
+/* Keeps the view from being ended, as a call does, until leave. -ENOENT: it is not open. */
+int stet_fuse_view_enter_(struct stet_fuse_server *server, struct stet_fuse_view *view);
+void stet_fuse_view_leave_(struct stet_fuse_server *server, struct stet_fuse_view *view);
 /* Calls fn for what it would change. */
 int stet_fuse_view_changes_(struct stet_fuse_server *server, struct stet_fuse_view *view,
 			    stet_changes_fn *fn, void *arg);
@@ -470,6 +477,8 @@ int stet_fuse_session_create_(struct stet_fuse_server *server, char *why, size_t
 int stet_fuse_session_mount_(struct stet_fuse_server *server, char *why, size_t cap);
 /* Serves until unmounted or told to stop. */
 int stet_fuse_session_serve_(struct stet_fuse_server *server);
+/* Does the request that this thread works on take privileges away? */
+bool stet_fuse_kills_privileges_(void);
 /* Makes serve return, from any thread. */
 void stet_fuse_session_stop_(struct stet_fuse_server *server);
 /* Takes the mount out of the tree. -EBUSY. */

@@ -98,6 +98,8 @@ static void cut_off(struct daemon_state *d)
 {
 	struct stet_fuse_server *server = &d->server;
 
+	/* A commit in progress may need the kernel's pages, and for that the workers. */
+	stet_fuse_control_stop_(server);
 	stet_fuse_flush_view_(server, &server->main_view);
 	(void)!stet_fuse_unmount_(server->dir, true);
 	while (!d->served) {
@@ -253,11 +255,11 @@ static int stop(struct daemon_state *d)
 	if (server->vol) {
 		stet_fuse_openings_cancel_(server, NULL);
 		stet_fuse_pending_wait_(server);
+		rc = stet_ll_watch(server->vol, NULL, NULL); /* it uses the session */
 	}
 	if (server->session)
 		fuse_session_destroy(server->session);
 	if (server->vol) {
-		rc = stet_ll_watch(server->vol, NULL, NULL);
 		end_handles(server);
 		stet_fuse_views_end_(server);
 		rc = stet_close(server->vol);

@@ -128,7 +128,9 @@ void stet_fuse_op_symlink_(fuse_req_t req, const char *target, fuse_ino_t dir, c
 	make_and_reply(req, dir, name, S_IFLNK | 0777, &what);
 }
 
-/* The kernel asks when it knows of no such name; somebody may have been faster. */
+/* The kernel asks when it knows of no such name, and then asks nobody whether the file may be
+ * opened. If a commit has been faster, the file is somebody's, and his permissions count: ESTALE
+ * makes the kernel look again, and check them. */
 void stet_fuse_op_create_(fuse_req_t req, fuse_ino_t dir, const char *name, mode_t mode,
 			  struct fuse_file_info *fi)
 {
@@ -141,12 +143,7 @@ void stet_fuse_op_create_(fuse_req_t req, fuse_ino_t dir, const char *name, mode
 		return;
 	rc = make(&call, name, S_IFREG | (mode & 07777), &what, &st);
 	if (rc == -EEXIST && !(fi->flags & O_EXCL))
-		rc = stet_ll_lookup(call.server->vol, call.txn, call.node->ino, name,
-				    STET_LL_NOWAIT | STET_LL_HOLD, &st);
-	if (!rc && !S_ISREG(st.mode)) {
-		stet_ll_unhold(call.server->vol, st.ino, 1);
-		rc = -EEXIST;
-	}
+		rc = -ESTALE;
 	if (rc)
 		stet_fuse_reply_rc_(&call, rc);
 	else

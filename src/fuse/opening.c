@@ -478,12 +478,15 @@ static int reply_created(struct stet_fuse_call *call, struct fuse_entry_param *e
 	int rc = 0;
 
 	pthread_rwlock_rdlock(&server->reply_lock);
-	if (call->view->kind == STET_FUSE_MAIN && stet_fuse_touches_locked_(server, ino)) {
-		rc = -ESTALE; /* somebody else's file, being changed: the kernel looks again */
-	} else {
-		pthread_mutex_lock(&server->lock);
+	if (call->view->kind == STET_FUSE_MAIN && stet_fuse_touches_locked_(server, ino))
+		rc = -ESTALE; /* being changed by a commit already: the kernel looks again */
+	pthread_mutex_lock(&server->lock);
+	if (handle->node->view != call->view)
+		rc = -ESTALE; /* I2: it was, and that was published */
+	if (!rc)
 		count_handle_locked(handle->node);
-		pthread_mutex_unlock(&server->lock);
+	pthread_mutex_unlock(&server->lock);
+	if (!rc) {
 		stet_fuse_timeouts_locked_(call, entry, ino);
 		fi->fh = (uint64_t)(uintptr_t)handle;
 		fi->keep_cache = 1;

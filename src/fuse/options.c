@@ -75,7 +75,7 @@ static int parse_size(const char *text, uint64_t *ret)
 		return -EINVAL;
 	errno = 0;
 	n = strtoull(text, &end, 10);
-	unit = *end ? strchr(units, *end & ~0x20) : NULL;
+	unit = *end & ~0x20 ? strchr(units, *end & ~0x20) : NULL;
 	if (unit) {
 		shift = 10 * (unsigned)(unit - units + 1);
 		end++;

@@ -284,6 +284,10 @@ static void restore(struct stet_fuse_server *server)
 	pthread_mutex_lock(&server->lock);
 	for (size_t i = 0; i < p->count; i++)
 		stet_fuse_node_restore_locked_(server, p->node[i]);
+	/* The view goes with our reference, if no node has it any more: then nobody else comes, but
+	 * who is in it must have gone. */
+	while (p->old && p->old->refs == 1 && p->old->calls > 0)
+		pthread_cond_wait(&server->drained, &server->lock);
 	pthread_mutex_unlock(&server->lock);
 }
 
@@ -339,9 +343,9 @@ void stet_fuse_watch_(void *arg, enum stet_ll_phase phase, const struct stet_ll_
 		invalidate(server, touched);
 		break;
 	case STET_LL_AFTER:
+		invalidate(server, touched); /* before replaced nodes get new names again */
 		if (touched->result)
 			restore(server);
-		invalidate(server, touched);
 		set_touched(server, (struct stet_fuse_touched){ 0 });
 		let_go(server);
 		stet_fuse_openings_resume_(server);

@@ -2,14 +2,20 @@
  *
  *	/run/stetfs/                   of daemons of root
  *	$XDG_RUNTIME_DIR/stetfs/, or /run/user/UID/stetfs/, or /tmp/stetfs-UID/   of users
- *	    MAJOR-MINOR.sock           by the device number of the mount
- *	    MAJOR-MINOR.mount          the record: lines "key value", odd bytes as \ooo
+ *	    MAJOR-MINOR-RANDOM.sock    the device number of the mount, and what tells it from others
+ *	    MAJOR-MINOR-RANDOM.mount   the record: lines "key value", odd bytes as \ooo
+ *
+ * The device number alone would not do: the kernel gives it to the next mount as soon as a file
+ * system is unmounted, while its daemon still writes its checkpoint, and has its record.
  *
  * I1. A record counts only while its daemon holds a lock on it; so one left behind by a crash is
- *     not mistaken, and is taken over by the next mount with that number.
+ *     not mistaken. The next mount of the same user removes it. Of two that name the same device
+ *     number the later one is right.
  * I2. A directory is believed only if it belongs to root or to us, or (when we are root) to
- *     anyone: a user's records concern his own mounts only. Below /run only root makes
- *     directories (and in a user namespace root's files do not look like his).
+ *     anyone: a user's records concern his own mounts only, so one that gives another uid than the
+ *     directory has does not count. Below /run only root makes directories (and in a user
+ *     namespace root's files do not look like his). What else a foreign user may claim, is for
+ *     control.c to check.
  * I3. The order of what the daemon does: lock, write, bind the socket, ... remove the socket,
  *     remove the record, unlock. So with the lock on what the path names, nobody else removes
  *     what is ours. A reader may find a record half written; it lacks its last line, "end", and
@@ -31,10 +37,11 @@
 #include <unistd.h>
 
 #define ROOT_DIR "/run/stetfs"
-#define RECORD_SUFFIX ".mount"
+#define RECORD_SUFFIX STET_FUSE_RECORD_SUFFIX
+#define SOCKET_SUFFIX STET_FUSE_SOCKET_SUFFIX
 #define RECORD_MAX (64u * 1024)
-#define LOCK_TRIES 3000u
-#define LOCK_PAUSE_US 10000
+#define LOCK_TRIES 100u
+#define LOCK_PAUSE_US 2000
 
 /* --- directories --- */
 
@@ -85,10 +92,10 @@ int stet_fuse_runtime_dir_(char *ret, size_t cap)
 	return S_ISDIR(st.st_mode) && st.st_uid == uid ? 0 : -EPERM; /* somebody else's */
 }
 
-int stet_fuse_runtime_path_(char *ret, size_t cap, const char *dir, uint64_t dev,
+int stet_fuse_runtime_path_(char *ret, size_t cap, const char *dir, uint64_t dev, uint32_t salt,
 			    const char *suffix)
 {
-	return format(ret, cap, "%s/%u-%u%s", dir, major(dev), minor(dev), suffix);
+	return format(ret, cap, "%s/%u-%u-%08x%s", dir, major(dev), minor(dev), salt, suffix);
 }
 
 int stet_fuse_volume_identity_(const char *path, uint64_t *ret_dev, uint64_t *ret_ino)
@@ -127,6 +134,7 @@ static void put_record(FILE *f, const struct stet_control_mount *m)
 	put_number(f, "uid", m->uid);
 	put_number(f, "read_only", m->read_only);
 	put_number(f, "dev", m->dev);
+	put_number(f, "since_ns", m->since_ns);
 	put_number(f, "volume_dev", m->volume_dev);
 	put_number(f, "volume_ino", m->volume_ino);
 	put_text(f, "volume", m->volume);
@@ -149,8 +157,8 @@ static int try_lock(const char *path, int fd)
 	return 0;
 }
 
-/* The number is ours alone, so whoever has the lock is a daemon that is ending, or a reader that
- * looks whether it is held: both are soon gone. */
+/* Whoever has the lock is a reader that looks whether it is held, or somebody who sweeps: both are
+ * soon gone; or, once in four billion times, another daemon: the caller takes another name. */
 static int open_locked(const char *path, int *ret_fd)
 {
 	for (unsigned tries = 0; tries < LOCK_TRIES; tries++) {
@@ -198,6 +206,49 @@ int stet_fuse_record_write_(const char *path, const struct stet_control_mount *m
 	return rc;
 }
 
+/* --- sweeping --- */
+
+static bool ends_with(const char *name, const char *suffix)
+{
+	size_t n = strlen(name), m = strlen(suffix);
+
+	return n >= m && strcmp(name + n - m, suffix) == 0;
+}
+
+/* Removes a record whose daemon has died, and its socket. Whoever has just made it and did not
+ * lock it yet, sees that it has gone and makes it again. */
+static void sweep_one(const char *dir, const char *name)
+{
+	size_t stem = strlen(name) - strlen(RECORD_SUFFIX);
+	char path[PATH_MAX], other[PATH_MAX];
+	int fd;
+
+	if (format(path, sizeof(path), "%s/%s", dir, name) != 0 ||
+	    format(other, sizeof(other), "%s/%.*s%s", dir, (int)stem, name, SOCKET_SUFFIX) != 0)
+		return;
+	fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	if (try_lock(path, fd) == 0) {
+		unlink(other);
+		unlink(path);
+	}
+	close(fd);
+}
+
+void stet_fuse_runtime_sweep_(const char *dir)
+{
+	DIR *it = opendir(dir);
+	struct dirent *entry;
+
+	if (!it)
+		return;
+	while ((entry = readdir(it)))
+		if (ends_with(entry->d_name, RECORD_SUFFIX))
+			sweep_one(dir, entry->d_name);
+	closedir(it);
+}
+
 /* --- reading --- */
 
 static void take_text(char *ret, size_t cap, const char *text)
@@ -207,8 +258,11 @@ static void take_text(char *ret, size_t cap, const char *text)
 	while (*text && n + 1 < cap) {
 		unsigned c = (unsigned char)*text++;
 
-		if (c == '\\' && sscanf(text, "%3o", &c) == 1)
+		if (c == '\\' && strspn(text, "01234567") >= 3) {
+			c = (unsigned)(text[0] - '0') << 6 | (unsigned)(text[1] - '0') << 3 |
+			    (unsigned)(text[2] - '0');
 			text += 3;
+		}
 		ret[n++] = (char)c;
 	}
 	ret[n] = 0;
@@ -226,6 +280,8 @@ static void take_line(struct stet_control_mount *m, const char *key, const char 
 		m->read_only = number;
 	else if (strcmp(key, "dev") == 0)
 		m->dev = number;
+	else if (strcmp(key, "since_ns") == 0)
+		m->since_ns = number;
 	else if (strcmp(key, "volume_dev") == 0)
 		m->volume_dev = number;
 	else if (strcmp(key, "volume_ino") == 0)
@@ -280,15 +336,14 @@ static bool read_record(int dir_fd, const char *name, struct stet_control_mount 
 	return good;
 }
 
-static bool ends_with(const char *name, const char *suffix)
+/* I2 */
+static bool is_believed(const struct stat *st)
 {
-	size_t n = strlen(name), m = strlen(suffix);
-
-	return n >= m && strcmp(name + n - m, suffix) == 0;
+	return st->st_uid == 0 || st->st_uid == geteuid() || geteuid() == 0;
 }
 
 /* The records of one directory. True: fn said stop. */
-static bool records_in(const char *path, bool trusted, stet_fuse_record_fn *fn, void *arg)
+static bool records_in(const char *path, bool of_root, stet_fuse_record_fn *fn, void *arg)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stet_control_mount *mount;
@@ -299,9 +354,7 @@ static bool records_in(const char *path, bool trusted, stet_fuse_record_fn *fn, 
 
 	if (fd < 0)
 		return false;
-	trusted = trusted || geteuid() == 0 ||
-		  (fstat(fd, &st) == 0 && (st.st_uid == 0 || st.st_uid == geteuid())); /* I2 */
-	dir = trusted ? fdopendir(fd) : NULL;
+	dir = fstat(fd, &st) == 0 && (of_root || is_believed(&st)) ? fdopendir(fd) : NULL;
 	if (!dir) {
 		close(fd);
 		return false;
@@ -309,7 +362,8 @@ static bool records_in(const char *path, bool trusted, stet_fuse_record_fn *fn, 
 	mount = calloc(1, sizeof(*mount));
 	while (mount && !stop && (entry = readdir(dir)))
 		if (ends_with(entry->d_name, RECORD_SUFFIX) &&
-		    read_record(dirfd(dir), entry->d_name, mount))
+		    read_record(dirfd(dir), entry->d_name, mount) &&
+		    (of_root || st.st_uid == geteuid() || st.st_uid == mount->uid)) /* I2 */
 			stop = fn(arg, mount);
 	free(mount);
 	closedir(dir);
@@ -331,7 +385,7 @@ static bool records_below(const char *top, const char *prefix, const char *sub,
 		if (entry->d_name[0] != '.' &&
 		    strncmp(entry->d_name, prefix, strlen(prefix)) == 0 &&
 		    format(path, sizeof(path), "%s/%s%s", top, entry->d_name, sub) == 0)
-			stop = records_in(path, true, fn, arg);
+			stop = records_in(path, false, fn, arg);
 	closedir(dir);
 	return stop;
 }

@@ -4,12 +4,16 @@
  *     all users (allow_other) unless it is private.
  * I2. No writeback cache: the kernel would own sizes, and readers would see cut-off data after a
  *     commit. Its page cache is kept from open to open (keep_cache), and dropped by publish.c.
- * I3. Stripping setuid bits and capabilities on write is left to the kernel, and so is O_TRUNC,
- *     which it sends as a change of size after the open, when the file is locked.
+ * I3. O_TRUNC is left to the kernel, which sends it as a change of size after the open, when the
+ *     file is locked. What a writer takes away from a program (set-id bits, capabilities) is our
+ *     business (HANDLE_KILLPRIV_V2; attr.c, I3): the kernel would ask for the capabilities before
+ *     each write, and would go by a mode that a commit may have changed meanwhile. Without V2 it
+ *     is the kernel's.
  * I4. libfuse 3.14 forgets to pass on PARALLEL_DIROPS, without which one directory has one lookup
- *     at a time. So we read and write the device ourselves (custom I/O, without splice) and put
- *     the bit into the very first answer, that to INIT, if the kernel had offered it in the very
- *     first request.
+ *     at a time, and does not know HANDLE_KILLPRIV_V2. So we read and write the device ourselves
+ *     (custom I/O, without splice), put the bits into the very first answer, that to INIT, if the
+ *     kernel had offered them in the very first request, and look at the flag of a request that
+ *     comes with V2. A request is answered by the thread that has read it.
  * I5. serve() is called by the process's first thread, which libfuse has wait in sem_wait:
  *     stopping from another thread sets libfuse's flag, then interrupts that wait with a signal;
  *     more than once, because it may come just before the wait.
@@ -54,6 +58,48 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 
 /* --- custom I/O (I4) --- */
 
+#define OUR_INIT_FLAGS ((uint32_t)FUSE_PARALLEL_DIROPS | (uint32_t)FUSE_HANDLE_KILLPRIV_V2)
+
+/* The request that this thread has read last takes privileges away. */
+static _Thread_local bool kills_privileges;
+
+bool stet_fuse_kills_privileges_(void)
+{
+	return kills_privileges;
+}
+
+/* Does the caller's request take privileges away? Of two kinds the kernel does not tell; root then
+ * keeps them, as with the others. */
+static bool asks_to_kill(const char *buf, size_t len)
+{
+	struct fuse_in_header in;
+	struct fuse_write_in write;
+	struct fuse_setattr_in setattr;
+
+	if (len < sizeof(in))
+		return false;
+	memcpy(&in, buf, sizeof(in));
+	buf += sizeof(in);
+	len -= sizeof(in);
+	switch (in.opcode) {
+	case FUSE_WRITE:
+		if (len < sizeof(write))
+			return false;
+		memcpy(&write, buf, sizeof(write));
+		return write.write_flags & FUSE_WRITE_KILL_SUIDGID;
+	case FUSE_SETATTR:
+		if (len < sizeof(setattr))
+			return false;
+		memcpy(&setattr, buf, sizeof(setattr));
+		return setattr.valid & FATTR_KILL_SUIDGID;
+	case FUSE_FALLOCATE:
+	case FUSE_COPY_FILE_RANGE:
+		return in.uid != 0;
+	default:
+		return false;
+	}
+}
+
 static ssize_t read_device(int fd, void *buf, size_t len, void *userdata)
 {
 	struct stet_fuse_server *server = userdata;
@@ -68,17 +114,19 @@ static ssize_t read_device(int fd, void *buf, size_t len, void *userdata)
 		server->init_flags = init.flags;
 		server->init_seen = true;
 	}
+	kills_privileges = (server->init_flags & FUSE_HANDLE_KILLPRIV_V2) && n > 0 &&
+			   asks_to_kill(buf, (size_t)n);
 	return n;
 }
 
 /* Header and body are apart, as libfuse sends them. */
-static ssize_t write_init_reply(int fd, const struct iovec *iov)
+static ssize_t write_init_reply(int fd, const struct iovec *iov, uint32_t flags)
 {
 	struct fuse_init_out out;
 	struct iovec patched[2] = { iov[0], { .iov_base = &out, .iov_len = sizeof(out) } };
 
 	memcpy(&out, iov[1].iov_base, sizeof(out));
-	out.flags |= FUSE_PARALLEL_DIROPS;
+	out.flags |= flags;
 	return writev(fd, patched, 2);
 }
 
@@ -88,9 +136,9 @@ static ssize_t write_device(int fd, struct iovec *iov, int count, void *userdata
 
 	if (!server->init_answered) {
 		server->init_answered = true; /* INIT is answered before anything else is sent */
-		if ((server->init_flags & FUSE_PARALLEL_DIROPS) && count == 2 &&
-		    iov[1].iov_len == sizeof(struct fuse_init_out))
-			return write_init_reply(fd, iov);
+		if (count == 2 && iov[1].iov_len == sizeof(struct fuse_init_out))
+			return write_init_reply(fd, iov, server->init_flags & OUR_INIT_FLAGS);
+		server->init_flags = 0; /* an error: none of it was agreed on */
 	}
 	return writev(fd, iov, count);
 }

@@ -309,24 +309,35 @@ void stet_fuse_views_end_(struct stet_fuse_server *server)
 
 /* --- looking --- */
 
-int stet_fuse_view_changes_(struct stet_fuse_server *server, struct stet_fuse_view *view,
-			    stet_changes_fn *fn, void *arg)
+int stet_fuse_view_enter_(struct stet_fuse_server *server, struct stet_fuse_view *view)
 {
 	bool entered;
-	int rc;
 
 	pthread_mutex_lock(&server->lock);
 	entered = view->state == STET_FUSE_OPEN;
 	if (entered)
-		view->calls++; /* it cannot be ended meanwhile */
+		view->calls++;
 	pthread_mutex_unlock(&server->lock);
-	if (!entered)
-		return -ENOENT;
-	stet_fuse_flush_view_(server, view);
-	rc = stet_changes(view->txn, fn, arg);
+	return entered ? 0 : -ENOENT;
+}
+
+void stet_fuse_view_leave_(struct stet_fuse_server *server, struct stet_fuse_view *view)
+{
 	pthread_mutex_lock(&server->lock);
 	if (--view->calls == 0)
 		pthread_cond_broadcast(&server->drained);
 	pthread_mutex_unlock(&server->lock);
+}
+
+int stet_fuse_view_changes_(struct stet_fuse_server *server, struct stet_fuse_view *view,
+			    stet_changes_fn *fn, void *arg)
+{
+	int rc = stet_fuse_view_enter_(server, view);
+
+	if (rc)
+		return rc;
+	stet_fuse_flush_view_(server, view);
+	rc = stet_changes(view->txn, fn, arg);
+	stet_fuse_view_leave_(server, view);
 	return rc;
 }
