@@ -107,8 +107,8 @@ static int run_end(const struct stet_cli_command *cmd, struct stet_cli_words *wo
 {
 	const struct stet_cli_option options[] = { { 0 } };
 	struct stet_control_end end = { 0 };
-	struct stet_control *ctl;
-	uint64_t id;
+	struct stet_control *ctl = NULL;
+	uint64_t id = 0;
 	int code;
 	int rc;
 
@@ -163,8 +163,8 @@ static int run_diff(const struct stet_cli_command *cmd, struct stet_cli_words *w
 		{ 0, "json", STET_CLI_FLAG, &json.on, NULL, "print JSON" },
 		{ 0 },
 	};
-	struct stet_control *ctl;
-	uint64_t id;
+	struct stet_control *ctl = NULL;
+	uint64_t id = 0;
 	int code;
 	int rc;
 

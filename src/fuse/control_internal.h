@@ -16,7 +16,8 @@
 /* Changes whenever the meaning or the layout of any message does. */
 #define STET_FUSE_WIRE_VERSION 1u
 
-#define STET_FUSE_WIRE_TEXT_MAX (96u * 1024) /* of a message's two texts together, NULs included */
+#define STET_FUSE_WIRE_TEXT_MAX \
+	((size_t)96 * 1024) /* of a message's two texts together, NULs included */
 
 enum stet_fuse_wire_kind {
 	/* requests */

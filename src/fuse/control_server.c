@@ -32,7 +32,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#define STACK_BYTES (256u * 1024)
+#define STACK_BYTES ((size_t)256 * 1024)
 #define BACKLOG 64
 #define NAME_TRIES 16u
 #define SEND_TIMEOUT_S 10     /* I6, and the next two */
@@ -111,6 +111,13 @@ static int bind_view(struct connection *c, struct stet_fuse_view *view)
 	return 0;
 }
 
+static void bound_free(struct connection *c, struct bound *b)
+{
+	stet_fuse_list_del(&b->link);
+	stet_fuse_view_put_(c->server, b->view);
+	free(b);
+}
+
 static void unbind(struct connection *c, const struct stet_fuse_view *view)
 {
 	for (struct stet_fuse_list *l = c->bound.next; l != &c->bound; l = l->next) {
@@ -118,9 +125,7 @@ static void unbind(struct connection *c, const struct stet_fuse_view *view)
 
 		if (b->view != view)
 			continue;
-		stet_fuse_list_del(&b->link);
-		stet_fuse_view_put_(c->server, b->view);
-		free(b);
+		bound_free(c, b);
 		return;
 	}
 }
@@ -131,8 +136,9 @@ static void abort_bound(struct connection *c)
 		struct bound *b = stet_fuse_container_of(c->bound.next, struct bound, link);
 		struct stet_fuse_view_end end;
 
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the freed one left the list */
 		stet_fuse_view_abort_(c->server, b->view, &end); /* -ENOENT: it has ended */
-		unbind(c, b->view);
+		bound_free(c, b);
 	}
 }
 

@@ -124,9 +124,8 @@ static int load(struct stet_fuse_call *call, struct stet_fuse_listing *l, uint64
 		n = read_anew(call, l, after);
 	else
 		n = read_once(call, l, after);
-	if (n == (int)BATCH && is_main && !l->snapshot) /* I1: more than one */
-		n = read_anew(call, l, after);
-	else if (n == -ESTALE && l->snapshot) /* I5 */
+	if ((n == (int)BATCH && is_main && !l->snapshot) || /* I1: more than one */
+	    (n == -ESTALE && l->snapshot))                  /* I5 */
 		n = read_anew(call, l, after);
 	if (n < 0)
 		return n;
@@ -155,23 +154,21 @@ static int seek(struct stet_fuse_call *call, struct stet_fuse_listing *l, uint64
 	return rc;
 }
 
-/* 1: *ret is entry `number`; 0: there are no more. */
+/* *ret NULL: there are no more. */
 static int get(struct stet_fuse_call *call, struct stet_fuse_listing *l, uint64_t number,
 	       const struct stet_ll_entry **ret)
 {
 	uint64_t end = l->base + l->count;
 	int rc = 0;
 
+	*ret = NULL;
 	if (number < l->base || number > end || (l->count == 0 && !l->at_end))
 		rc = seek(call, l, number);
 	else if (number == end && !l->at_end)
 		rc = load(call, l, number, l->entry[l->count - 1].name);
-	if (rc)
-		return rc;
-	if (number < l->base || number >= l->base + l->count)
-		return 0;
-	*ret = &l->entry[number - l->base];
-	return 1;
+	if (!rc && number >= l->base && number < l->base + l->count)
+		*ret = &l->entry[number - l->base];
+	return rc;
 }
 
 /* Entry at a position, the dots included. 1, 0 or an error; *ret: ino and type in its stat. */
@@ -190,9 +187,12 @@ static int entry_at(struct stet_fuse_call *call, struct stet_fuse_listing *l, ui
 	if (call->node->kind != STET_FUSE_NODE_INO)
 		return stet_fuse_guard_entry_(call->server, call->node, pos - DOTS, ret);
 	rc = get(call, l, pos - DOTS, &entry);
-	if (rc == 1)
-		*ret = *entry;
-	return rc;
+	if (rc < 0)
+		return rc;
+	if (!entry)
+		return 0;
+	*ret = *entry;
+	return 1;
 }
 
 /* --- READDIR --- */

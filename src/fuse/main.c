@@ -137,6 +137,7 @@ static void stop_signal_thread(struct daemon_state *d)
 	d->served = true;
 	if (!d->has_signal_thread)
 		return;
+	/* NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread,cert-pos44-c): it waits for it in sigwait */
 	pthread_kill(d->signal_thread, SIGTERM);
 	pthread_join(d->signal_thread, NULL);
 }

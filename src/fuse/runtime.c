@@ -39,7 +39,7 @@
 #define ROOT_DIR "/run/stetfs"
 #define RECORD_SUFFIX STET_FUSE_RECORD_SUFFIX
 #define SOCKET_SUFFIX STET_FUSE_SOCKET_SUFFIX
-#define RECORD_MAX (64u * 1024)
+#define RECORD_MAX ((size_t)64 * 1024)
 #define LOCK_TRIES 100u
 #define LOCK_PAUSE_US 2000
 
