@@ -101,6 +101,7 @@ static void sleep_until_due(struct stet_volume *vol)
 	vol->worker_kick = false;
 }
 
+static bool step_all(struct stet_volume *vol) STET_REQUIRES(vol->lock);
 static bool step_all(struct stet_volume *vol)
 {
 	bool busy = stet_api_step_engine_(vol) == 1;
@@ -112,12 +113,12 @@ static bool step_all(struct stet_volume *vol)
 }
 
 /* B3. False: there is nothing to do. */
+static bool work_slice(struct stet_volume *vol) STET_REQUIRES(vol->lock);
 static bool work_slice(struct stet_volume *vol)
 {
 	int64_t start_ns = stet_clock_mono_ns(stet_api_real_clock_());
 	int64_t spent_ns;
 
-	stet_api_assert_locked_(vol);
 	do {
 		if (!step_all(vol))
 			return false;

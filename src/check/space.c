@@ -107,16 +107,16 @@ static int check_copy(struct stet_checker *c, const struct stet_node_ptr *ptr,
 		  : 0;
 }
 
-static int use_item(struct stet_checker *c, const struct stet_item *item)
+static int use_item(struct stet_checker *c, const struct stet_key *key,
+		    const struct stet_item *item)
 {
 	struct stet_extent e;
 
-	if (stet_key_verify(item->key, item->key_bytes) ||
-	    stet_key_get_kind(item->key) != STET_KIND_EXTENT ||
+	if (stet_key_verify(key->b, key->bytes) || stet_key_get_kind(key->b) != STET_KIND_EXTENT ||
 	    stet_extent_decode(item->value, item->value_bytes,
 			       stet_engine_superblock(c->engine)->seg_blocks, &e))
 		return 0; /* the scan reports what is malformed */
-	uint64_t ino = stet_key_object(item->key);
+	uint64_t ino = stet_key_object(key->b);
 	int rc = use(c, e.addr, e.phys_blocks, ino, ROOT, ROOT);
 	if (!rc && !stet_addr_is_none(e.addr2))
 		rc = use(c, e.addr2, e.phys_blocks, ino, ROOT, ROOT);
@@ -137,9 +137,11 @@ static int visit(void *arg, const struct stet_node_ptr *ptr, uint32_t level, con
 		rc = check_copy(c, ptr, ptr->addr2, level);
 	for (uint32_t i = 0; level == 0 && i < stet_node_count(node) && !rc; i++) {
 		struct stet_item item;
+		struct stet_key key;
 
+		stet_node_key(node, i, &key);
 		stet_node_item(node, i, &item);
-		rc = use_item(c, &item);
+		rc = use_item(c, &key, &item);
 	}
 	return rc;
 }

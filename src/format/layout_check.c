@@ -103,11 +103,10 @@ STET_AT(struct stet_node_disk, tree, 0x20);
 STET_AT(struct stet_node_disk, level, 0x24);
 STET_AT(struct stet_node_disk, item_count, 0x26);
 STET_AT(struct stet_node_disk, items_start, 0x28);
-STET_AT(struct stet_node_disk, low_offset, 0x2a);
-STET_AT(struct stet_node_disk, low_bytes, 0x2c);
-STET_AT(struct stet_node_disk, high_offset, 0x2e);
-STET_AT(struct stet_node_disk, high_bytes, 0x30);
-STET_AT(struct stet_node_disk, reserved, 0x32);
+STET_AT(struct stet_node_disk, low_bytes, 0x2a);
+STET_AT(struct stet_node_disk, high_bytes, 0x2c);
+STET_AT(struct stet_node_disk, prefix_bytes, 0x2e);
+STET_AT(struct stet_node_disk, reserved, 0x30);
 
 STET_SIZE(struct stet_table_page_disk, 0x40);
 STET_AT(struct stet_table_page_disk, magic, 0x00);
@@ -271,7 +270,7 @@ _Static_assert(STET_EXTENT_VALUE_MAX + 5 <= STET_VALUE_MAX, "an extent fits an i
 _Static_assert(STET_XATTR_INLINE_MAX < STET_VALUE_MAX, "an inline xattr fits an item");
 _Static_assert(STET_XATTR_SIZE_MAX <= STET_EXTENT_BLOCKS_MAX * STET_BLOCK_SIZE,
 	       "an xattr fits one extent");
-_Static_assert(STET_KEY_MAX + STET_VALUE_MAX + 6 <=
+_Static_assert(STET_KEY_MAX + STET_VALUE_MAX + 4 <=
 		       (STET_NODE_SIZE - sizeof(struct stet_node_disk) - 2 * STET_KEY_MAX) / 4,
 	       "four items of any size fit a node");
 _Static_assert(STET_HEAD_BLOCKS > STET_CKPT_SLOT_BLOCK_1, "the head holds all fixed blocks");

@@ -1,9 +1,11 @@
 /* node.h - tree nodes: 16 KiB, self-describing, verified as a whole.
  *
- *   | header 64 | offset table, le16 each, in key order | free | items, fences |
+ *   | header 64 | offset of each item, le16 | free | high, low | items, the last first | prefix |
  *
- * An item is: le16 key bytes, le16 value bytes (bit 15: tombstone), key, value. In a leaf the value
- * is the catalog value; above, a struct stet_node_ptr_disk, and the key is the child's low fence
+ * Behind the free bytes nothing lies between: an item ends where the one before it in key order begins.
+ * What the keys of all items begin with, the prefix, is stored once; of one item it is the whole key.
+ * An item is: le16 suffix bytes (bit 15: tombstone), suffix (the rest of the key), value. In a leaf the
+ * value is the catalog value; above, a struct stet_node_ptr_disk, and the key is the child's low fence
  * (the first item of the leftmost node of a level may have an empty key: minus infinity).
  * A node covers the keys in [low, high); an empty high fence is plus infinity.
  */
@@ -13,6 +15,7 @@
 #include "base/endian.h"
 #include "base/error.h"
 #include "base/text.h"
+#include "format/key.h"
 #include "format/types.h"
 
 #define STET_NODE_MAGIC UINT64_C(0x65646f4e74657453) /* "StetNode" */
@@ -42,22 +45,20 @@ struct stet_node_disk {
 	le32 tree;                     /* 20 */
 	le16 level;                    /* 24: 0 = leaf */
 	le16 item_count;               /* 26 */
-	le16 items_start;              /* 28: offset of the lowest item byte */
-	le16 low_offset;               /* 2a: offset of the low fence's bytes */
-	le16 low_bytes;                /* 2c */
-	le16 high_offset;              /* 2e */
-	le16 high_bytes;               /* 30: 0 = plus infinity */
-	uint8_t reserved[0x40 - 0x32]; /* 32 */
+	le16 items_start;              /* 28: offset of the lowest byte behind the free ones */
+	le16 low_bytes;                /* 2a: of the low fence */
+	le16 high_bytes;               /* 2c: 0 = plus infinity */
+	le16 prefix_bytes;             /* 2e */
+	uint8_t reserved[0x40 - 0x30]; /* 30 */
 				       /* le16 offset[item_count] */
 };
 
-#define STET_ITEM_HEADER_BYTES 4u
+#define STET_ITEM_HEADER_BYTES 2u
 #define STET_ITEM_TOMBSTONE 0x8000u
 
+/* What an item says of its key. */
 struct stet_item {
-	const uint8_t *key; /* borrowed: lies in the node */
-	const uint8_t *value;
-	uint16_t key_bytes;
+	const uint8_t *value; /* borrowed: lies in the node */
 	uint16_t value_bytes;
 	bool tombstone;
 };
@@ -70,14 +71,18 @@ struct stet_node_builder {
 	uint8_t *node; /* STET_NODE_SIZE bytes, owned by the caller */
 	uint32_t item_count;
 	uint32_t items_start;
+	uint32_t prefix_bytes;
 };
-void stet_node_begin(struct stet_node_builder *b, uint8_t *node, uint32_t tree, uint32_t level);
+/* prefix: exactly what the keys to come begin with, the first and the last (stet_key_common). */
+void stet_node_begin(struct stet_node_builder *b, uint8_t *node, uint32_t tree, uint32_t level,
+		     const void *prefix, size_t prefix_bytes);
 /* Whether an item of this size fits while fences of up to STET_KEY_MAX each still do. */
 bool stet_node_fits(const struct stet_node_builder *b, size_t key_bytes, size_t value_bytes);
-/* The item must fit. A tombstone has no value, and occurs only in leaves of runs. */
+/* key: whole, with the prefix. The item must fit. A tombstone has no value, and occurs only in leaves
+ * of runs. */
 void stet_node_add(struct stet_node_builder *b, const void *key, size_t key_bytes,
 		   const void *value, size_t value_bytes, bool tombstone);
-/* Bytes in use by items and offsets so far (fences not counted). */
+/* Bytes in use by items, offsets and the prefix so far (fences not counted). */
 uint32_t stet_node_used(const struct stet_node_builder *b);
 /* Sets the fences, birth and check; returns the check. low_bytes 0 = minus infinity,
  * high_bytes 0 = plus infinity. */
@@ -85,8 +90,8 @@ uint64_t stet_node_seal(struct stet_node_builder *b, uint64_t volume_id, uint64_
 			const void *low, size_t low_bytes, const void *high, size_t high_bytes);
 
 /* Verifies magic, volume, check (against the node's own and expect->check), birth (expect->birth),
- * tree, level, item bounds, strict key order, fences around all items, no overlap with the header;
- * above the leaves also every child pointer. What a leaf's keys and values say is for
+ * tree, level, item bounds, a prefix that is the longest, strict key order, fences around all items,
+ * no overlap; above the leaves also every child pointer. What a leaf's keys and values say is for
  * stet_item_verify. expect NULL: a scan that knows no pointer. -EUCLEAN. */
 STET_CHECKED int stet_node_verify(const uint8_t *node, uint64_t volume_id, uint32_t tree,
 				  uint32_t level, const struct stet_node_ptr *expect);
@@ -94,6 +99,10 @@ STET_CHECKED int stet_node_verify(const uint8_t *node, uint64_t volume_id, uint3
 uint32_t stet_node_count(const uint8_t *node);
 uint32_t stet_node_level(const uint8_t *node);
 void stet_node_item(const uint8_t *node, uint32_t index, struct stet_item *ret_item);
+/* The item's whole key. */
+void stet_node_key(const uint8_t *node, uint32_t index, struct stet_key *ret_key);
+/* stet_key_cmp of the item's key and the given one. */
+int stet_node_key_cmp(const uint8_t *node, uint32_t index, const void *key, size_t key_bytes);
 /* Index of the first item with key >= given key (item_count if none); *ret_equal if it is equal. */
 uint32_t stet_node_search(const uint8_t *node, const void *key, size_t key_bytes, bool *ret_equal);
 void stet_node_low(const uint8_t *node, const uint8_t **ret_key, uint32_t *ret_bytes);
@@ -102,5 +111,7 @@ void stet_node_print(struct stet_text *t, const uint8_t *node);
 
 /* memcmp order; a proper prefix is smaller. */
 int stet_key_cmp(const void *a, size_t a_bytes, const void *b, size_t b_bytes);
+/* How many bytes both begin with. */
+size_t stet_key_common(const void *a, size_t a_bytes, const void *b, size_t b_bytes);
 
 #endif

@@ -8,7 +8,8 @@
  * Level 0 merges changes into leaves; each level leaves a list of edits for the one above.
  *
  * A1. The old root stays as it is (T1); an error at any point leaves new nodes that nobody names.
- * A2. A cluster ends when its pending items fill a quarter of a node. Until then it takes in its
+ * A2. A cluster ends when its pending items fill a quarter of a node (as they would lie in one, their
+ *     keys' beginning stored once). Until then it takes in its
  *     right neighbour under the same parent; at the parent's right end, the left neighbour under the
  *     same parent; if there is none (all children of the parent are in the cluster), it goes on
  *     into the next parent; at the end of the level it takes the left neighbour wherever it is.
@@ -135,7 +136,7 @@ static int node_end(struct stet_tree_apply *a)
 		a->state = STET_TREE_LEVEL_END_;
 		return 0;
 	}
-	if (a->pend.used_bytes >= STET_TREE_NODE_MIN)
+	if (stet_tree_pend_used_(&a->pend) >= STET_TREE_NODE_MIN)
 		return stet_tree_cluster_close_(a);
 	if (!has_right_sibling(a) && count > 0 && a->first_index > 0) {
 		rc = stet_tree_absorb_left_(a);
@@ -154,7 +155,7 @@ static int node_end(struct stet_tree_apply *a)
 static int close_last(struct stet_tree_apply *a)
 {
 	bool alone = !a->held && a->run_low.bytes == 0;
-	struct stet_item item;
+	struct stet_change item;
 	int rc = 0;
 
 	if (a->level > 0 && a->pend.items.n == 0) {
@@ -162,7 +163,7 @@ static int close_last(struct stet_tree_apply *a)
 		a->open = false;
 		return 0;
 	}
-	if (!alone && !stet_tree_at_top_(a) && a->pend.used_bytes < STET_TREE_NODE_MIN)
+	if (!alone && !stet_tree_at_top_(a) && stet_tree_pend_used_(&a->pend) < STET_TREE_NODE_MIN)
 		rc = stet_tree_absorb_left_(a);
 	if (rc)
 		return rc;

@@ -18,33 +18,50 @@
 #include "tree/tree_internal.h"
 
 /* --- pend.c --- */
+
+/* Neighbouring items, and what they would take in one node: what all their keys begin with lies there
+ * once. */
+struct stet_tree_measure_ {
+	uint32_t items;
+	uint32_t whole_bytes;  /* with all keys whole */
+	uint32_t prefix_bytes; /* what all keys begin with */
+};
+
+static inline uint32_t stet_tree_measure_bytes_(const struct stet_tree_measure_ *m)
+{
+	return m->items > 0 ? m->whole_bytes - (m->items - 1) * m->prefix_bytes : 0;
+}
+
 struct stet_tree_pend_item_ {
 	uint32_t offset; /* of the key in bytes; the value follows */
 	uint16_t key_bytes;
 	uint16_t value_bytes;
+	uint16_t common_bytes; /* what its key and the one before begin with; not of the first */
 	bool tombstone;
 	bool fresh; /* its key was not there before */
 };
 
-/* Items in rising key order, as copies. */
+/* Items in rising key order, as copies; an item is given as the change that puts it. */
 struct stet_tree_pend_ {
 	STET_VEC(struct stet_tree_pend_item_) items;
 	struct stet_buf bytes;
-	uint32_t used_bytes;  /* what the items would take in a node */
-	uint32_t fresh_bytes; /* of these: of fresh ones */
+	struct stet_tree_measure_ all;
+	struct stet_tree_measure_ full; /* the first ones, as many as fit one node */
+	struct stet_tree_measure_ rest; /* those behind them */
+	uint32_t fresh_bytes;           /* of all, whole: of fresh ones */
 };
 void stet_tree_pend_release_(struct stet_tree_pend_ *pend);
-STET_CHECKED int stet_tree_pend_push_(struct stet_tree_pend_ *pend, const struct stet_item *item,
+STET_CHECKED int stet_tree_pend_push_(struct stet_tree_pend_ *pend, const struct stet_change *item,
 				      bool fresh);
 /* Borrowed until the pending items change. */
 void stet_tree_pend_item_get_(const struct stet_tree_pend_ *pend, size_t index,
-			      struct stet_item *ret_item);
+			      struct stet_change *ret_item);
+/* What all would take in one node. */
+uint32_t stet_tree_pend_used_(const struct stet_tree_pend_ *pend);
 /* Forgets the first `count` items. */
 void stet_tree_pend_drop_(struct stet_tree_pend_ *pend, size_t count);
 /* How many of the first items go into the next node when no more will come. */
 size_t stet_tree_pend_cut_(const struct stet_tree_pend_ *pend);
-/* How many of the first items fill one node. */
-size_t stet_tree_pend_full_(const struct stet_tree_pend_ *pend);
 
 /* --- edits.c --- */
 /* "The child with this low fence is gone", or "a new child, in the place of those just gone". A put
@@ -146,6 +163,18 @@ static inline const uint8_t *stet_tree_old_node_(const struct stet_tree_apply *a
 	return stet_tree_path_node_(&a->old, a->level);
 }
 
+/* An item of a node as the change that puts it; borrowed from the node and from *key. */
+static inline void stet_tree_old_item_(const uint8_t *node, uint32_t index, struct stet_key *key,
+				       struct stet_change *ret_item)
+{
+	struct stet_item item;
+
+	stet_node_key(node, index, key);
+	stet_node_item(node, index, &item);
+	*ret_item = (struct stet_change){ key->b, item.value, key->bytes, item.value_bytes,
+					  item.tombstone };
+}
+
 /* merge.c */
 /* Whether there is a next change at this level; its key. */
 STET_CHECKED int stet_tree_peek_(struct stet_tree_apply *a, bool *ret_have, const uint8_t **ret_key,
@@ -156,7 +185,7 @@ STET_CHECKED int stet_tree_enter_(struct stet_tree_apply *a, bool forced);
 STET_CHECKED int stet_tree_merge_(struct stet_tree_apply *a);
 
 /* output.c */
-STET_CHECKED int stet_tree_push_(struct stet_tree_apply *a, const struct stet_item *item,
+STET_CHECKED int stet_tree_push_(struct stet_tree_apply *a, const struct stet_change *item,
 				 bool fresh);
 /* Opens a cluster at an old node (NULL: none), unless one that it continues is open. */
 STET_CHECKED int stet_tree_cluster_open_(struct stet_tree_apply *a, const uint8_t *node);

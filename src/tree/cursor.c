@@ -41,6 +41,7 @@ static int settle(struct stet_tree_cursor *cur)
 			return 0;
 		cur->index[0] = 0;
 	}
+	stet_node_key(stet_tree_path_node_(cur, 0), cur->index[0], &cur->key);
 	stet_node_item(stet_tree_path_node_(cur, 0), cur->index[0], &cur->item);
 	cur->valid = true;
 	return 0;

@@ -135,11 +135,12 @@ int stet_tree_enter_(struct stet_tree_apply *a, bool forced)
 static int copy_until(struct stet_tree_apply *a, uint32_t end)
 {
 	const uint8_t *node = stet_tree_old_node_(a);
-	struct stet_item item;
+	struct stet_change item;
+	struct stet_key key;
 	int rc;
 
 	for (; a->merged < end; a->merged++) {
-		stet_node_item(node, a->merged, &item);
+		stet_tree_old_item_(node, a->merged, &key, &item);
 		rc = stet_tree_push_(a, &item, false);
 		if (rc)
 			return rc;
@@ -163,8 +164,6 @@ static int merge_change(struct stet_tree_apply *a)
 {
 	const uint8_t *node = stet_tree_old_node_(a);
 	const struct stet_change *c = &a->change;
-	struct stet_item new_item = { c->key, c->value, c->key_bytes, c->value_bytes,
-				      c->tombstone };
 	struct stet_item old_item;
 	struct stet_item *old = NULL;
 	bool equal = false, kept = !c->tombstone || a->keep_tombstones;
@@ -188,7 +187,7 @@ static int merge_change(struct stet_tree_apply *a)
 		return rc;
 	if (equal)
 		a->merged++;
-	return kept ? stet_tree_push_(a, &new_item, !equal) : 0;
+	return kept ? stet_tree_push_(a, c, !equal) : 0;
 }
 
 static int merge_edit(struct stet_tree_apply *a)
@@ -196,7 +195,7 @@ static int merge_edit(struct stet_tree_apply *a)
 	const struct stet_tree_edit_ *edit = &a->in.list.v[a->next_edit];
 	const uint8_t *key = stet_tree_edits_key_(&a->in, a->next_edit);
 	struct stet_node_ptr_disk value;
-	struct stet_item item = {
+	struct stet_change item = {
 		.key = key,
 		.value = (const uint8_t *)&value,
 		.key_bytes = edit->key_bytes,

@@ -18,9 +18,9 @@
 
 #include <string.h>
 
-/* Pending items may grow to this before a full node is cut off, so that what remains can still be
+/* A full node is cut off when more than this is pending behind it, so that what remains can still be
  * cut well. */
-#define PEND_MAX (3 * STET_TREE_NODE_ROOM)
+#define REST_MAX (2 * STET_TREE_NODE_ROOM)
 
 int stet_tree_write_held_(struct stet_tree_apply *a, const struct stet_key *high)
 {
@@ -51,26 +51,23 @@ int stet_tree_write_held_(struct stet_tree_apply *a, const struct stet_key *high
 /* The low fence of the node that begins with pending item n, after one that ends before it (O1). */
 static void next_low(struct stet_tree_apply *a, size_t n)
 {
-	struct stet_item left, right;
-	size_t common = 0;
+	size_t common = a->pend.items.v[n].common_bytes;
+	struct stet_change first;
 
-	stet_tree_pend_item_get_(&a->pend, n - 1, &left);
-	stet_tree_pend_item_get_(&a->pend, n, &right);
-	while (common < left.key_bytes && common < right.key_bytes &&
-	       left.key[common] == right.key[common])
-		common++;
-	STET_ASSERT_CMP(common, <, right.key_bytes);
-	stet_tree_key_set_(&a->low, right.key, common + 1);
+	stet_tree_pend_item_get_(&a->pend, n, &first);
+	STET_ASSERT_CMP(common, <, first.key_bytes);
+	stet_tree_key_set_(&a->low, first.key, common + 1);
 }
 
 /* Makes the first n pending items the held node; the one held before is written. */
 static int output_node(struct stet_tree_apply *a, size_t n)
 {
-	struct stet_item item;
+	struct stet_change item, last;
 	struct stet_cnode *node;
 	int rc;
 
 	stet_tree_pend_item_get_(&a->pend, 0, &item);
+	stet_tree_pend_item_get_(&a->pend, n - 1, &last);
 	if (a->level > 0)
 		stet_tree_key_set_(&a->low, item.key, item.key_bytes);
 	rc = stet_tree_write_held_(a, &a->low);
@@ -82,7 +79,8 @@ static int output_node(struct stet_tree_apply *a, size_t n)
 	a->held = node;
 	a->held_low = a->low;
 	a->mark = a->out.list.n;
-	stet_node_begin(&a->held_builder, stet_cnode_writable(node), a->tree, a->level);
+	stet_node_begin(&a->held_builder, stet_cnode_writable(node), a->tree, a->level, item.key,
+			stet_key_common(item.key, item.key_bytes, last.key, last.key_bytes));
 	for (size_t i = 0; i < n; i++) {
 		stet_tree_pend_item_get_(&a->pend, i, &item);
 		stet_node_add(&a->held_builder, item.key, item.key_bytes, item.value,
@@ -94,12 +92,12 @@ static int output_node(struct stet_tree_apply *a, size_t n)
 	return 0;
 }
 
-int stet_tree_push_(struct stet_tree_apply *a, const struct stet_item *item, bool fresh)
+int stet_tree_push_(struct stet_tree_apply *a, const struct stet_change *item, bool fresh)
 {
 	int rc = stet_tree_pend_push_(&a->pend, item, fresh);
 
-	if (!rc && a->pend.used_bytes > PEND_MAX)
-		rc = output_node(a, stet_tree_pend_full_(&a->pend));
+	if (!rc && stet_tree_measure_bytes_(&a->pend.rest) > REST_MAX)
+		rc = output_node(a, a->pend.full.items);
 	return rc;
 }
 
@@ -153,7 +151,8 @@ int stet_tree_cluster_close_(struct stet_tree_apply *a)
 static int put_in_front(struct stet_tree_apply *a, const uint8_t *node)
 {
 	struct stet_tree_pend_ pend = a->spare;
-	struct stet_item item;
+	struct stet_change item;
+	struct stet_key key;
 	const uint8_t *low;
 	uint32_t low_bytes;
 	int rc = 0;
@@ -162,7 +161,7 @@ static int put_in_front(struct stet_tree_apply *a, const uint8_t *node)
 	a->pend = pend;
 	STET_ASSERT_CMP(a->pend.items.n, ==, 0);
 	for (uint32_t i = 0; i < stet_node_count(node) && !rc; i++) {
-		stet_node_item(node, i, &item);
+		stet_tree_old_item_(node, i, &key, &item);
 		rc = stet_tree_pend_push_(&a->pend, &item, false);
 	}
 	for (size_t i = 0; i < a->spare.items.n && !rc; i++) {

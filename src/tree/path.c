@@ -18,36 +18,29 @@ static void drop_level(struct stet_tree_cursor *cur, uint32_t level)
 	cur->path[level] = NULL;
 }
 
-static bool same(const uint8_t *a, uint32_t a_bytes, const uint8_t *b, uint32_t b_bytes)
-{
-	return stet_key_cmp(a, a_bytes, b, b_bytes) == 0;
-}
-
 /* P2 for the child at `index` of a node. */
 static int check_fences(const uint8_t *node, uint32_t index, const uint8_t *child)
 {
 	const uint8_t *low, *high, *upper;
 	uint32_t low_bytes, high_bytes, upper_bytes;
-	struct stet_item item;
+	bool fits;
 
 	stet_node_low(child, &low, &low_bytes);
 	stet_node_high(child, &high, &high_bytes);
-	stet_node_item(node, index, &item);
-	if (!same(low, low_bytes, item.key, item.key_bytes))
+	if (stet_node_key_cmp(node, index, low, low_bytes) != 0)
 		return STET_FAIL(-EUCLEAN, "tree: level %u: low fence of child %u is not its key",
 				 stet_node_level(node), index);
 	stet_node_low(node, &low, &low_bytes);
-	if (index == 0 && !same(low, low_bytes, item.key, item.key_bytes))
+	if (index == 0 && stet_node_key_cmp(node, 0, low, low_bytes) != 0)
 		return STET_FAIL(-EUCLEAN, "tree: level %u: first key is not the low fence",
 				 stet_node_level(node));
 	if (index + 1 < stet_node_count(node)) {
-		stet_node_item(node, index + 1, &item);
-		upper = item.key;
-		upper_bytes = item.key_bytes;
+		fits = stet_node_key_cmp(node, index + 1, high, high_bytes) == 0;
 	} else {
 		stet_node_high(node, &upper, &upper_bytes);
+		fits = stet_key_cmp(high, high_bytes, upper, upper_bytes) == 0;
 	}
-	if (!same(high, high_bytes, upper, upper_bytes))
+	if (!fits)
 		return STET_FAIL(-EUCLEAN, "tree: level %u: high fence of child %u does not fit",
 				 stet_node_level(node), index);
 	return 0;

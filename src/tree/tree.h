@@ -4,7 +4,7 @@
  * T2. Apply works level by level, left to right, on sorted changes, in bounded steps; memory is
  *     bounded by one path, a few nodes' items, and the lists of edits (by changed nodes).
  * T3. All leaves have the same depth; every node but the root is at least a quarter full after a
- *     change next to it; fences equal the separators above.
+ *     change next to it, if its keys are counted whole; fences equal the separators above.
  * Not thread-safe: guarded by the volume's lock.
  */
 #ifndef STET_TREE_TREE_H
@@ -14,8 +14,8 @@
 #include "cache/cache.h"
 #include "format/node.h"
 
-/* What the items of a node may take, their offsets included, so that any two fences still fit; and
- * what those of any node but the root take at least (T3). */
+/* What the items of a node may take, their offsets and the prefix included, so that any two fences
+ * still fit; and what those of any node but the root take at least (T3). */
 #define STET_TREE_NODE_ROOM \
 	(STET_NODE_SIZE - (uint32_t)sizeof(struct stet_node_disk) - 2u * STET_KEY_MAX)
 #define STET_TREE_NODE_MIN (STET_TREE_NODE_ROOM / 4u)
@@ -43,7 +43,9 @@ struct stet_tree_cursor {
 	struct stet_cnode *path[STET_TREE_LEVEL_MAX + 1];
 	uint32_t index[STET_TREE_LEVEL_MAX + 1];
 	bool valid;
-	struct stet_item item; /* borrowed from the pinned leaf, until the next call */
+	/* --- when valid, until the next call --- */
+	struct stet_key key;
+	struct stet_item item; /* borrowed from the pinned leaf */
 };
 void stet_tree_cursor_init(struct stet_tree_cursor *cur, struct stet_cache *cache, uint32_t tree,
 			   const struct stet_root *root);

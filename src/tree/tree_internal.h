@@ -2,7 +2,6 @@
 #ifndef STET_TREE_TREE_INTERNAL_H
 #define STET_TREE_TREE_INTERNAL_H
 
-#include "format/key.h"
 #include "tree/tree.h"
 
 /* path.c. A path is the part of a cursor above and at some level: path[root.level .. level] are

@@ -189,10 +189,10 @@ static bool lowest(const struct stet_merge *m, struct stet_key *ret)
 		const struct stet_tree_cursor *cur = &m->runs.v[i].cur;
 
 		if (cur->valid)
-			lower(&p, cur->item.key, cur->item.key_bytes);
+			lower(&p, cur->key.b, cur->key.bytes);
 	}
 	if (m->tree_open && m->tree.valid)
-		lower(&p, m->tree.item.key, m->tree.item.key_bytes);
+		lower(&p, m->tree.key.b, m->tree.key.bytes);
 	if (!p.key || (m->to.bytes && stet_key_cmp(p.key, p.bytes, m->to.b, m->to.bytes) >= 0))
 		return false;
 	memcpy(ret->b, p.key, p.bytes);
@@ -208,8 +208,8 @@ static bool at_node(const struct stet_skipnode *node, const struct stet_key *key
 
 static bool at_cursor(const struct stet_tree_cursor *cur, const struct stet_key *key)
 {
-	return cur->valid && cur->item.key_bytes == key->bytes &&
-	       memcmp(cur->item.key, key->b, key->bytes) == 0;
+	return cur->valid && cur->key.bytes == key->bytes &&
+	       memcmp(cur->key.b, key->b, key->bytes) == 0;
 }
 
 static int take_run(struct stet_merge *m, const struct stet_merge_run *r,

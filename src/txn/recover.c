@@ -171,12 +171,14 @@ static int hold_run_node(void *arg, const struct stet_node_ptr *ptr, uint32_t le
 	for (uint32_t i = 0; level == 0 && i < stet_node_count(node) && !rc; i++) {
 		struct stet_item item;
 		struct stet_extent e;
+		struct stet_key key;
 
+		stet_node_key(node, i, &key);
 		stet_node_item(node, i, &item);
-		rc = item.tombstone ? stet_key_verify(item.key, item.key_bytes)
-				    : stet_item_verify(item.key, item.key_bytes, item.value,
+		rc = item.tombstone ? stet_key_verify(key.b, key.bytes)
+				    : stet_item_verify(key.b, key.bytes, item.value,
 						       item.value_bytes, engine->sb.seg_blocks);
-		if (rc || item.tombstone || stet_key_get_kind(item.key) != STET_KIND_EXTENT)
+		if (rc || item.tombstone || stet_key_get_kind(key.b) != STET_KIND_EXTENT)
 			continue;
 		rc = stet_extent_decode(item.value, item.value_bytes, engine->sb.seg_blocks, &e);
 		if (!rc)

@@ -364,11 +364,11 @@ struct drop {
 	bool data;
 };
 
-static int drop_item(const struct drop *d, const struct stet_item *item)
+static int drop_item(const struct drop *d, const struct stet_key *key, const struct stet_item *item)
 {
 	struct stet_extent e;
 
-	if (item->tombstone || stet_key_get_kind(item->key) != STET_KIND_EXTENT)
+	if (item->tombstone || stet_key_get_kind(key->b) != STET_KIND_EXTENT)
 		return 0;
 	int rc = stet_extent_decode(item->value, item->value_bytes, d->engine->sb.seg_blocks, &e);
 	for (uint32_t i = 0; i < e.phys_blocks && !rc; i++) {
@@ -390,9 +390,11 @@ static int drop_visit(void *arg, const struct stet_node_ptr *ptr, uint32_t level
 	if (level == 0 && d->data) {
 		for (uint32_t i = 0; i < stet_node_count(node) && !rc; i++) {
 			struct stet_item item;
+			struct stet_key key;
 
+			stet_node_key(node, i, &key);
 			stet_node_item(node, i, &item);
-			rc = drop_item(d, &item);
+			rc = drop_item(d, &key, &item);
 		}
 	}
 	if (!rc)

@@ -116,13 +116,26 @@ static void add_data(struct atlas *a, const struct item_place *item)
 	}
 }
 
+void atlas_key(const struct atlas *a, const struct item_place *item, struct stet_key *ret)
+{
+	const uint8_t *part = a->bytes + a->parts.v[item->part].off;
+
+	ret->bytes = item->key_bytes;
+	if (item->prefix_bytes > 0)
+		memcpy(ret->b, part + STET_NODE_SIZE - item->prefix_bytes, item->prefix_bytes);
+	memcpy(ret->b + item->prefix_bytes, part + item->key_at,
+	       item->key_bytes - item->prefix_bytes);
+}
+
 static void add_item(struct atlas *a, const struct item_place *item)
 {
-	const uint8_t *key = a->bytes + a->parts.v[item->part].off + item->key_at;
 	struct item_place place = *item;
+	struct stet_key key;
 
-	if (place.kind == 1)
-		place.kind = stet_key_get_kind(key);
+	if (place.kind == 1) {
+		atlas_key(a, item, &key);
+		place.kind = stet_key_get_kind(key.b);
+	}
 	need(stet_vec_push(&a->items, place), "memory");
 	if (place.kind == STET_KIND_EXTENT && place.rec != STET_REC_PATCH && place.value_bytes > 0)
 		add_data(a, &place);
@@ -136,20 +149,26 @@ static void add_node(struct atlas *a, uint32_t tree, uint32_t level,
 static void add_node_items(struct atlas *a, uint32_t part, uint32_t tree, uint32_t level)
 {
 	const uint8_t *node = a->bytes + a->parts.v[part].off;
+	const uint8_t *table = node + sizeof(struct stet_node_disk);
+	uint16_t prefix_bytes = le16_get(((const struct stet_node_disk *)node)->prefix_bytes);
 
 	for (uint32_t i = 0; i < stet_node_count(node); i++) {
+		uint32_t head = stet_get_le16(table + 2 * (size_t)i);
 		struct stet_node_ptr ptr;
 		struct stet_item item;
+		struct stet_key key;
 
 		stet_node_item(node, i, &item);
+		stet_node_key(node, i, &key);
 		const struct item_place place = {
 			.part = part,
-			.key_at = (uint32_t)(item.key - node),
+			.key_at = head + STET_ITEM_HEADER_BYTES,
 			.value_at = (uint32_t)(item.value - node),
-			.key_bytes = item.key_bytes,
+			.key_bytes = key.bytes,
+			.prefix_bytes = prefix_bytes,
 			.value_bytes = item.value_bytes,
 			.kind = level == 0, /* add_item finds out */
-			.head = (uint32_t)(item.key - node) - STET_ITEM_HEADER_BYTES,
+			.head = head,
 		};
 		add_item(a, &place);
 		if (level == 0)

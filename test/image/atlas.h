@@ -61,8 +61,9 @@ struct ref {
 /* An item of the catalog, in a leaf or in a record of the log. */
 struct item_place {
 	uint32_t part;
-	uint32_t key_at, value_at; /* bytes of the part */
-	uint16_t key_bytes;
+	uint32_t key_at, value_at; /* bytes of the part; key_at in a node: the suffix */
+	uint16_t key_bytes;        /* with the node's prefix */
+	uint16_t prefix_bytes;     /* in a node */
 	uint32_t value_bytes;
 	uint8_t kind;  /* enum stet_kind; 0: an item above the leaves */
 	uint8_t rec;   /* enum stet_record_type; 0: in a node */
@@ -87,6 +88,8 @@ struct atlas *atlas_create(struct stet_device *device);
 void atlas_destroy(struct atlas *a);
 /** UINT64_MAX: it lies nowhere. */
 uint64_t atlas_offset(const struct atlas *a, struct stet_addr addr);
+/** The item's whole key. */
+void atlas_key(const struct atlas *a, const struct item_place *item, struct stet_key *ret);
 
 struct patient {
 	const struct atlas *atlas;

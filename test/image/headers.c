@@ -107,10 +107,9 @@ static const struct field node_fields[] = {
 	FIELD(stet_node_disk, level, false),
 	FIELD(stet_node_disk, item_count, true), /* attributes are not missed */
 	FIELD(stet_node_disk, items_start, false),
-	FIELD(stet_node_disk, low_offset, false),
 	FIELD(stet_node_disk, low_bytes, false),
-	FIELD(stet_node_disk, high_offset, false),
 	FIELD(stet_node_disk, high_bytes, false),
+	FIELD(stet_node_disk, prefix_bytes, false),
 };
 
 static const struct field summary_fields[] = {

@@ -1,12 +1,13 @@
 /* items.c - items of the catalog, in leaves, in runs and in records of the log; and the tree above them.
  *
- * An item is changed where it lies, so that nothing else moves; an inode that takes another length moves
- * within its node, or is left as it was. Whether a change can be noticed follows from
- * what the item is (free, see headers.c).
+ * A value is changed where it lies, so that nothing else moves. For another key or another length its node is
+ * laid out anew, with the right prefix, so that nothing else is wrong with it; if there is no room, it stays as
+ * it was. Whether a change can be noticed follows from what the item is (free, see headers.c).
  */
 #include "mutation.h"
 
 #include "base/assert.h"
+#include "base/crc.h"
 
 #include <stddef.h>
 #include <string.h>
@@ -104,7 +105,9 @@ struct edit {
 	const struct item_place *item;
 	bool free;
 	uint8_t buf[PART_BYTES_MAX];
-	uint8_t *key, *value;
+	struct stet_key node_key; /* of an item in a node, whole */
+	uint32_t index; /* in the node as it is now; UINT32_MAX: it cannot be laid out anew */
+	uint8_t *head, *key, *value;
 	size_t value_bytes;
 };
 
@@ -122,43 +125,124 @@ static void change_field(struct edit *e, const struct field *fields, size_t n)
 
 /* --- by kind --- */
 
-/* Which item of its node it is; the node's count: it has been taken out, or moved. */
-static uint32_t find_index(const uint8_t *node, const struct item_place *item)
+/* Whether the node is whole but for its checksum. */
+static bool node_is_whole(const struct edit *e)
 {
-	uint32_t n = stet_node_count(node);
+	const struct atlas *a = e->m->base->atlas;
+	const struct part *part = &a->parts.v[e->item->part];
+	static uint8_t node[STET_NODE_SIZE];
+	struct stet_node_disk *head = (struct stet_node_disk *)node;
 
-	for (uint32_t i = 0; i < n; i++)
-		if (stet_get_le16(node + 0x40 + 2 * (size_t)i) == item->head)
-			return i;
-	return n;
+	memcpy(node, e->buf, sizeof(node));
+	head->check = le64_make(0);
+	head->check = le64_make(stet_crc64(node, sizeof(node)));
+	return !stet_node_verify(node, a->sb.volume_id, part->tree, part->level, NULL);
 }
 
-/* Gives the item a value of any length; in a node it moves to where there is room. False: there is none. */
+/* Finds the item where it lies now: it may have moved, or is gone. */
+static void find_item(struct edit *e)
+{
+	uint32_t n = stet_node_count(e->buf);
+	struct stet_item item;
+
+	e->index = UINT32_MAX;
+	e->key = e->node_key.b;
+	for (uint32_t i = 0; node_is_whole(e) && i < n; i++) {
+		if (stet_node_key_cmp(e->buf, i, e->key, e->node_key.bytes) != 0)
+			continue;
+		e->index = i;
+		e->head = e->buf + stet_get_le16(e->buf + 0x40 + 2 * (size_t)i);
+		stet_node_item(e->buf, i, &item);
+		e->value = e->buf + (item.value - e->buf);
+		e->value_bytes = item.value_bytes;
+		return;
+	}
+}
+
+static void node_key(const struct edit *e, const uint8_t *node, uint32_t i, struct stet_key *ret)
+{
+	if (i == e->index)
+		*ret = e->node_key;
+	else
+		stet_node_key(node, i, ret);
+}
+
+/* Lays the node out anew, with the item's key as it is now and this value, or without it (value NULL). False: it
+ * does not fit, and stays as it was. */
+static bool lay_out(struct edit *e, const uint8_t *value, size_t value_bytes)
+{
+	static uint8_t was[STET_NODE_SIZE], now[STET_NODE_SIZE];
+	const struct stet_node_disk *head = (const struct stet_node_disk *)was;
+	uint32_t n = stet_node_count(e->buf), low_bytes, high_bytes;
+	const uint8_t *low, *high;
+	struct stet_node_builder b;
+	struct stet_key key, first = { .bytes = 0 };
+	bool any = false;
+
+	memcpy(was, e->buf, sizeof(was));
+	for (uint32_t i = 0; i < n; i++) {
+		if (i == e->index && !value)
+			continue;
+		node_key(e, was, i, &key);
+		first.bytes = any ? (uint16_t)stet_key_common(first.b, first.bytes, key.b,
+							      key.bytes)
+				  : key.bytes;
+		memcpy(first.b, key.b, first.bytes);
+		any = true;
+	}
+	stet_node_begin(&b, now, le32_get(head->tree), le16_get(head->level), first.b, first.bytes);
+	for (uint32_t i = 0; i < n; i++) {
+		struct stet_item item;
+
+		if (i == e->index && !value)
+			continue;
+		node_key(e, was, i, &key);
+		stet_node_item(was, i, &item);
+		if (i == e->index) {
+			item.value = value;
+			item.value_bytes = (uint16_t)value_bytes;
+		}
+		if (!stet_node_fits(&b, key.bytes, item.value_bytes))
+			return false;
+		stet_node_add(&b, key.b, key.bytes, item.value, item.value_bytes, item.tombstone);
+	}
+	stet_node_low(was, &low, &low_bytes);
+	stet_node_high(was, &high, &high_bytes);
+	(void)stet_node_seal(&b, le64_get(head->volume_id), le64_get(head->birth), low, low_bytes,
+			     high, high_bytes);
+	memcpy(e->buf, now, sizeof(now));
+	return true;
+}
+
+/* Gives the item a value of any length. False: there is no room. */
 static bool put_value(struct edit *e, const uint8_t *value, size_t n)
 {
-	const struct item_place *item = e->item;
-	size_t front = item->value_at - item->head; /* header and key */
-	uint32_t start = stet_get_le16(e->buf + offsetof(struct stet_node_disk, items_start));
-	uint32_t count = stet_node_count(e->buf);
-	uint32_t i = item->rec ? count : find_index(e->buf, item);
-	uint8_t *to;
+	struct stet_item item;
 
-	if (n == item->value_bytes) {
+	if (n == e->value_bytes) {
 		memcpy(e->value, value, n);
 		return true;
 	}
-	if (i >= count || start > STET_NODE_SIZE || start < 0x40 + 2 * (size_t)count + front + n)
+	if (e->index == UINT32_MAX || !lay_out(e, value, n))
 		return false;
-	start -= (uint32_t)(front + n);
-	to = e->buf + start;
-	memcpy(to, e->buf + item->head, front);
-	stet_put_le16(to + 2, (uint16_t)n);
-	e->value = to + front;
+	stet_node_item(e->buf, e->index, &item);
+	e->value = e->buf + (item.value - e->buf);
 	e->value_bytes = n;
-	memcpy(e->value, value, n);
-	stet_put_le16(e->buf + 0x40 + 2 * (size_t)i, (uint16_t)start);
-	stet_put_le16(e->buf + offsetof(struct stet_node_disk, items_start), (uint16_t)start);
 	return true;
+}
+
+/* Gives the item of a node its new key, if that was changed. */
+static void put_key(struct edit *e, const struct stet_key *was)
+{
+	uint8_t value[STET_VALUE_MAX];
+
+	if (e->item->rec || memcmp(was->b, e->node_key.b, was->bytes) == 0)
+		return;
+	memcpy(value, e->value, e->value_bytes);
+	if (e->index == UINT32_MAX || !lay_out(e, value, e->value_bytes)) {
+		mutation_note(e->m, " (not done)");
+		e->free = true;
+	}
 }
 
 /* Entries, names and blocks are counted; whatever else an inode says nobody can tell. */
@@ -363,19 +447,12 @@ static void change_pointer(struct edit *e)
 
 /* --- how an item lies in its node --- */
 
-/* Takes the item out; its bytes stay where they are, unused. */
 static void delete_item(struct edit *e)
 {
-	uint32_t n = stet_node_count(e->buf);
-	uint32_t i = find_index(e->buf, e->item);
-
-	if (i == n) {
+	if (e->index == UINT32_MAX || !lay_out(e, NULL, 0)) {
 		e->free = true;
 		return;
 	}
-	memmove(e->buf + 0x40 + 2 * (size_t)i, e->buf + 0x40 + 2 * (size_t)(i + 1),
-		2 * (size_t)(n - i - 1));
-	stet_put_le16(e->buf + 0x26, (uint16_t)(n - 1));
 	mutation_note(e->m, " deleted");
 	/* An attribute, a time or a run's change is not missed. */
 	e->free = e->item->kind == STET_KIND_XATTR || e->item->kind == STET_KIND_ORPHAN ||
@@ -403,17 +480,42 @@ static void copy_value(struct edit *e)
 	e->free = true;
 }
 
+/* A byte of what all keys of the node begin with. */
+static void change_prefix(struct edit *e)
+{
+	const struct stet_node_disk *head = (const struct stet_node_disk *)e->buf;
+	uint32_t n = le16_get(head->prefix_bytes);
+
+	if (n > 0 && n <= STET_NODE_SIZE)
+		mutate_int(e->m, e->buf + STET_NODE_SIZE - n + mutation_pick(e->m, n), 1,
+			   "prefix byte");
+	e->free = true;
+}
+
+/* The suffix ends near where it did, and the value begins there. */
+static void move_border(struct edit *e)
+{
+	uint16_t suffix_bytes = stet_get_le16(e->head);
+	uint16_t by = (uint16_t)(mutation_pick(e->m, 7) - 3);
+
+	mutation_note(e->m, " suffix of %u bytes %+d", suffix_bytes, (int16_t)by);
+	stet_put_le16(e->head, (uint16_t)(suffix_bytes + by));
+}
+
 static void change_layout(struct edit *e)
 {
-	uint8_t *head = e->buf + e->item->head;
 	uint32_t n = stet_node_count(e->buf);
 
-	switch (mutation_pick(e->m, 6)) {
+	switch (mutation_pick(e->m, 8)) {
 	case 0:
-		mutate_int(e->m, head, 2, "key_bytes");
-		break;
 	case 1:
-		mutate_int(e->m, head + 2, 2, "value_bytes");
+		mutate_int(e->m, e->head, 2, "suffix_bytes");
+		break;
+	case 4:
+		change_prefix(e);
+		break;
+	case 5:
+		move_border(e);
 		break;
 	case 2:
 		mutate_int(e->m, e->buf + 0x40 + 2 * (size_t)mutation_pick(e->m, n), 2, "offset");
@@ -511,12 +613,18 @@ bool mutate_item(struct mutation *m)
 {
 	const struct item_place *item = some_item(m);
 	const struct part *part = &m->base->atlas->parts.v[item->part];
-	struct edit e = { .m = m, .item = item };
+	struct edit e = { .m = m, .item = item, .index = UINT32_MAX };
+	struct stet_key was;
 
 	patient_load(&m->patient, item->part, e.buf);
+	atlas_key(m->base->atlas, item, &was);
+	e.node_key = was;
+	e.head = e.buf + item->head;
 	e.key = e.buf + item->key_at;
 	e.value = e.buf + item->value_at;
 	e.value_bytes = item->value_bytes;
+	if (!item->rec)
+		find_item(&e);
 	mutation_note(m, " item at %llu + %u kind %u record %u level %u tree %u:",
 		      (unsigned long long)part->off, item->head, item->kind, item->rec, part->level,
 		      part->tree);
@@ -532,6 +640,7 @@ bool mutate_item(struct mutation *m)
 		copy_value(&e);
 	else
 		change_catalog_item(&e);
+	put_key(&e, &was);
 	/* What a run or the log says of a key hides what lies below: its absence may be legal. */
 	patient_store(&m->patient, item->part, e.buf);
 	m->free = m->free || e.free;

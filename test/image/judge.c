@@ -437,15 +437,15 @@ static void some_name(struct mutation *m, uint64_t *ret_dir, char *name)
 {
 	const struct atlas *a = m->base->atlas;
 	const struct item_place *item;
-	const uint8_t *key;
+	struct stet_key key;
 
 	do
 		item = &a->items.v[mutation_pick(m, a->items.n)];
 	while (item->kind != STET_KIND_DIRENT);
-	key = a->bytes + a->parts.v[item->part].off + item->key_at;
-	*ret_dir = stet_key_object(key);
-	memcpy(name, key + 9, item->key_bytes - 9u);
-	name[item->key_bytes - 9] = '\0';
+	atlas_key(a, item, &key);
+	*ret_dir = stet_key_object(key.b);
+	memcpy(name, key.b + 9, key.bytes - 9u);
+	name[key.bytes - 9] = '\0';
 }
 
 /* Anything, anywhere. */

@@ -90,7 +90,7 @@ static struct stet_node_ptr write_leaf(struct testvol *vol, uint64_t n)
 	struct stet_node_builder b;
 	struct stet_node_ptr ptr = { .birth = 1 };
 
-	stet_node_begin(&b, bytes, STET_TREE_RUN, 0);
+	stet_node_begin(&b, bytes, STET_TREE_RUN, 0, &n, sizeof(n));
 	stet_node_add(&b, &n, sizeof(n), NULL, 0, false);
 	ptr.check = stet_node_seal(&b, TESTVOL_ID, 1, NULL, 0, NULL, 0);
 	ptr.addr = testvol_place(vol, STET_NODE_BLOCKS);

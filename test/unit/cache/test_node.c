@@ -11,7 +11,7 @@ static struct stet_node_ptr write_leaf(struct testvol *vol, uint64_t n, bool two
 	struct stet_node_builder b;
 	struct stet_node_ptr ptr = { .birth = BIRTH };
 
-	stet_node_begin(&b, bytes, STET_TREE_RUN, 0);
+	stet_node_begin(&b, bytes, STET_TREE_RUN, 0, &n, sizeof(n));
 	stet_node_add(&b, &n, sizeof(n), "value", 5, false);
 	ptr.check = stet_node_seal(&b, TESTVOL_ID, BIRTH, NULL, 0, NULL, 0);
 	ptr.addr = testvol_place(vol, STET_NODE_BLOCKS);
@@ -31,11 +31,9 @@ static int get(struct testvol *vol, const struct stet_node_ptr *ptr, struct stet
 static void assert_readable(struct testvol *vol, const struct stet_node_ptr *ptr, uint64_t n)
 {
 	struct stet_cnode *node;
-	struct stet_item item;
 
 	assert_int_equal(get(vol, ptr, &node), 0);
-	stet_node_item(stet_cnode_bytes(node), 0, &item);
-	assert_memory_equal(item.key, &n, sizeof(n));
+	assert_int_equal(stet_node_key_cmp(stet_cnode_bytes(node), 0, &n, sizeof(n)), 0);
 	stet_cnode_unpin(node);
 }
 
@@ -170,7 +168,7 @@ static struct stet_cnode *create_sealed(struct testvol *vol, uint64_t n, uint64_
 	struct stet_cnode *node;
 
 	assert_int_equal(stet_cnode_create(vol->cache, &node), 0);
-	stet_node_begin(&b, stet_cnode_writable(node), STET_TREE_RUN, 0);
+	stet_node_begin(&b, stet_cnode_writable(node), STET_TREE_RUN, 0, &n, sizeof(n));
 	stet_node_add(&b, &n, sizeof(n), NULL, 0, false);
 	*ret_check = stet_node_seal(&b, TESTVOL_ID, BIRTH, NULL, 0, NULL, 0);
 	return node;

@@ -18,6 +18,8 @@ struct model_item {
 };
 
 static struct model_item model[MODEL_MAX];
+static size_t shared_bytes; /* what all keys begin with: the same byte so many times */
+static bool alike;          /* only two values of a byte, one of them zero: keys differ late */
 
 static int model_cmp(const void *a, const void *b)
 {
@@ -30,12 +32,26 @@ static int model_cmp(const void *a, const void *b)
 	return (x->key_bytes > y->key_bytes) - (x->key_bytes < y->key_bytes);
 }
 
-/* Keys that share prefixes around the 8 bytes that search compares at once. */
+/* Keys that share more, around the 8 bytes that search compares at once. */
 static void random_key(struct stet_random *random, struct model_item *item)
 {
-	item->key_bytes = stet_random_below(random, 20);
-	for (size_t i = 0; i < item->key_bytes; i++)
-		item->key[i] = (uint8_t)(stet_random_below(random, i < 7 ? 2 : 200) * 0x7f);
+	size_t own_bytes = stet_random_below(random, 20);
+
+	memset(item->key, 0x7f, shared_bytes);
+	item->key_bytes = shared_bytes + own_bytes;
+	for (size_t i = 0; i < own_bytes; i++)
+		item->key[shared_bytes + i] =
+			(uint8_t)(stet_random_below(random, i < 7 || alike ? 2 : 200) * 0x7f);
+}
+
+/* One that may leave what the others share. */
+static void random_needle(struct stet_random *random, struct model_item *item)
+{
+	random_key(random, item);
+	if (stet_random_below(random, 3) == 0)
+		item->key_bytes = stet_random_below(random, item->key_bytes + 1);
+	if (item->key_bytes > 0 && stet_random_below(random, 3) == 0)
+		item->key[stet_random_below(random, item->key_bytes)] ^= 0xff;
 }
 
 /* Fills model with n sorted items of distinct keys; returns how many those are. */
@@ -43,6 +59,9 @@ static uint32_t random_model(struct stet_random *random, uint32_t n, uint32_t tr
 {
 	uint32_t distinct = 0;
 
+	alike = stet_random_below(random, 2);
+	shared_bytes = stet_random_below(random, 3) ? stet_random_below(random, 20)
+						    : stet_random_below(random, STET_KEY_MAX - 19);
 	for (uint32_t i = 0; i < n; i++) {
 		random_key(random, &model[i]);
 		model[i].tombstone = tree == STET_TREE_RUN && level == 0 &&
@@ -68,17 +87,48 @@ static uint32_t random_model(struct stet_random *random, uint32_t n, uint32_t tr
 	return distinct;
 }
 
+static size_t model_common(uint32_t i, uint32_t j)
+{
+	size_t n = 0;
+
+	while (n < model[i].key_bytes && n < model[j].key_bytes &&
+	       model[i].key[n] == model[j].key[n])
+		n++;
+	assert_int_equal(stet_key_common(model[i].key, model[i].key_bytes, model[j].key,
+					 model[j].key_bytes),
+			 n);
+	return n;
+}
+
+/* How many of the model's first n items fit a node; *ret_used: what they take. */
+static uint32_t model_fits(uint32_t n, size_t *ret_used)
+{
+	const size_t room = STET_NODE_SIZE - sizeof(struct stet_node_disk) - 2 * STET_KEY_MAX;
+	size_t whole_bytes = 0;
+	uint32_t i = 0;
+
+	for (*ret_used = 0; i < n; i++) {
+		whole_bytes += 4 + model[i].key_bytes + model[i].value_bytes;
+		if (whole_bytes - i * model_common(0, i) > room)
+			break;
+		*ret_used = whole_bytes - i * model_common(0, i);
+	}
+	return i;
+}
+
 /* Builds a node of as much of the model as fits; returns how many items. */
 static uint32_t build(uint8_t *node, uint32_t n, uint32_t tree, uint32_t level,
 		      struct stet_node_ptr *ret_ptr)
 {
 	struct stet_node_builder b;
-	uint32_t i = 0;
+	size_t used;
+	uint32_t i = model_fits(n, &used);
 
-	stet_node_begin(&b, node, tree, level);
-	for (; i < n && stet_node_fits(&b, model[i].key_bytes, model[i].value_bytes); i++)
-		stet_node_add(&b, model[i].key, model[i].key_bytes, model[i].value,
-			      model[i].value_bytes, model[i].tombstone);
+	stet_node_begin(&b, node, tree, level, model[0].key, i > 0 ? model_common(0, i - 1) : 0);
+	for (uint32_t k = 0; k < i; k++)
+		stet_node_add(&b, model[k].key, model[k].key_bytes, model[k].value,
+			      model[k].value_bytes, model[k].tombstone);
+	assert_int_equal(stet_node_used(&b), used);
 	ret_ptr->addr = stet_addr_make(1, 0);
 	ret_ptr->addr2 = STET_ADDR_NONE;
 	ret_ptr->birth = 99;
@@ -102,6 +152,12 @@ static void assert_search(const uint8_t *node, uint32_t n, const struct model_it
 	assert_int_equal(equal, expect < n && model_cmp(&model[expect], needle) == 0);
 }
 
+static void assert_key_cmp(const uint8_t *node, uint32_t i, const struct model_item *needle)
+{
+	assert_int_equal(stet_node_key_cmp(node, i, needle->key, needle->key_bytes),
+			 model_cmp(&model[i], needle));
+}
+
 static void against_a_sorted_model(void **state)
 {
 	uint8_t *node = exact(STET_NODE_SIZE);
@@ -122,10 +178,12 @@ static void against_a_sorted_model(void **state)
 		assert_int_equal(stet_node_level(node), level);
 		for (uint32_t i = 0; i < n; i++) {
 			struct stet_item item;
+			struct stet_key key;
 
+			stet_node_key(node, i, &key);
+			assert_int_equal(key.bytes, model[i].key_bytes);
+			assert_memory_equal(key.b, model[i].key, key.bytes);
 			stet_node_item(node, i, &item);
-			assert_int_equal(item.key_bytes, model[i].key_bytes);
-			assert_memory_equal(item.key, model[i].key, item.key_bytes);
 			assert_int_equal(item.value_bytes, model[i].value_bytes);
 			assert_memory_equal(item.value, model[i].value, item.value_bytes);
 			assert_int_equal(item.tombstone, model[i].tombstone);
@@ -134,8 +192,9 @@ static void against_a_sorted_model(void **state)
 		for (int i = 0; i < 50; i++) {
 			struct model_item needle;
 
-			random_key(&random, &needle);
+			random_needle(&random, &needle);
 			assert_search(node, n, &needle);
+			assert_key_cmp(node, (uint32_t)stet_random_below(&random, n), &needle);
 		}
 	}
 	free(node);
@@ -162,31 +221,32 @@ static void boundary_sizes(void **state)
 	uint32_t n = 0;
 
 	(void)state;
-	stet_node_begin(&b, node, STET_TREE_CATALOG, 0);
+	stet_node_begin(&b, node, STET_TREE_CATALOG, 0, NULL, 0);
 	assert_int_equal(stet_node_used(&b), 0);
 	assert_false(stet_node_fits(&b, STET_KEY_MAX + 1, 0));
 	assert_false(stet_node_fits(&b, 0, STET_VALUE_MAX + 1));
 	stet_node_seal(&b, TEST_VOLUME, 1, NULL, 0, NULL, 0);
 	assert_int_equal(stet_node_verify(node, TEST_VOLUME, STET_TREE_CATALOG, 0, NULL), 0);
 
-	stet_node_begin(&b, node, STET_TREE_CATALOG, 0); /* items of the largest size */
+	stet_node_begin(&b, node, STET_TREE_CATALOG, 0, NULL, 0); /* items of the largest size */
 	for (; stet_node_fits(&b, sizeof(key), sizeof(value)); n++) {
 		key[0] = (uint8_t)(n + 1);
 		stet_node_add(&b, key, sizeof(key), value, sizeof(value), false);
 	}
 	assert_int_equal(n, 4);
-	assert_int_equal(stet_node_used(&b), 4 * (6 + STET_KEY_MAX + STET_VALUE_MAX));
+	assert_int_equal(stet_node_used(&b), 4 * (4 + STET_KEY_MAX + STET_VALUE_MAX));
 	key[0] = 0xff;
 	memset(value, 0, sizeof(value));
 	stet_node_seal(&b, TEST_VOLUME, 1, value, STET_KEY_MAX, key, STET_KEY_MAX);
 	assert_int_equal(stet_node_verify(node, TEST_VOLUME, STET_TREE_CATALOG, 0, NULL), 0);
 
-	stet_node_begin(&b, node, STET_TREE_CATALOG, 0); /* as many items as possible */
-	for (n = 0; stet_node_fits(&b, 2, 0); n++) {
-		stet_put_be16(key, (uint16_t)n);
-		stet_node_add(&b, key, 2, NULL, 0, false);
+	memset(key, 0, sizeof(key)); /* as many items as possible, all keys of the largest size */
+	stet_node_begin(&b, node, STET_TREE_CATALOG, 0, key, STET_KEY_MAX - 2);
+	for (n = 0; stet_node_fits(&b, STET_KEY_MAX, 0); n++) {
+		stet_put_be16(key + STET_KEY_MAX - 2, (uint16_t)n);
+		stet_node_add(&b, key, STET_KEY_MAX, NULL, 0, false);
 	}
-	assert_true(n > 1900);
+	assert_true(n > 2400);
 	memset(key, 0xff, sizeof(key));
 	stet_node_seal(&b, TEST_VOLUME, 1, "\0", 1, key, STET_KEY_MAX);
 	assert_int_equal(stet_node_verify(node, TEST_VOLUME, STET_TREE_CATALOG, 0, NULL), 0);
@@ -249,15 +309,19 @@ static void use(const uint8_t *node)
 	const uint8_t *key;
 	struct stet_text t = { .p = NULL };
 	struct stet_item item;
+	struct stet_key k;
 	uint32_t bytes;
 	bool equal;
 
 	for (uint32_t i = 0; i < stet_node_count(node); i++) {
 		stet_node_item(node, i, &item);
-		assert_int_equal(stet_node_search(node, item.key, item.key_bytes, &equal), i);
+		stet_node_key(node, i, &k);
+		assert_true(k.bytes <= STET_KEY_MAX);
+		assert_int_equal(stet_node_key_cmp(node, i, k.b, k.bytes), 0);
+		assert_int_equal(stet_node_search(node, k.b, k.bytes, &equal), i);
 		assert_true(equal);
 		if (stet_node_level(node) == 0 &&
-		    stet_item_verify(item.key, item.key_bytes, item.value, item.value_bytes, 64))
+		    stet_item_verify(k.b, k.bytes, item.value, item.value_bytes, 64))
 			continue;
 	}
 	stet_node_low(node, &key, &bytes);
@@ -290,7 +354,9 @@ static void hostile_nodes_stay_in_bounds(void **state)
 			uint32_t start = le16_get(((struct stet_node_disk *)good)->items_start) &
 					 ~7u;
 
-			if (stet_random_below(&random, 2)) /* header and offset table */
+			if (stet_random_below(&random, 4) == 0) /* fields */
+				mutate(&random, node + 0x20, 0x20);
+			else if (stet_random_below(&random, 2)) /* and the offset table */
 				mutate(&random, node + 0x20, 0x20 + stet_node_count(good) * 2 + 8);
 			else /* items */
 				mutate(&random, node + start, STET_NODE_SIZE - start);
@@ -317,8 +383,9 @@ static void header_field_limits(void **state)
 	struct stet_node_builder b;
 
 	(void)state;
-	stet_node_begin(&b, node, STET_TREE_CATALOG, 0);
-	stet_node_add(&b, "k", 1, "v", 1, false);
+	stet_node_begin(&b, node, STET_TREE_CATALOG, 0, "key", 3);
+	stet_node_add(&b, "key1", 4, "v", 1, false);
+	stet_node_add(&b, "key2", 4, "v", 1, false);
 	stet_node_seal(&b, TEST_VOLUME, 1, "a", 1, "z", 1);
 	struct stet_node_disk good = *h;
 
@@ -333,13 +400,19 @@ static void header_field_limits(void **state)
 	REFUSED(items_start, le16_make(STET_NODE_SIZE + 1));
 	REFUSED(items_start, le16_make(0x41));
 	REFUSED(items_start, le16_make(STET_NODE_SIZE));
-	REFUSED(low_offset, le16_make(STET_NODE_SIZE));
-	REFUSED(low_offset, le16_make(0));
+	REFUSED(item_count, le16_make(1));
+	REFUSED(item_count, le16_make(3));
+	REFUSED(items_start, le16_make((uint16_t)(le16_get(good.items_start) - 1)));
+	REFUSED(items_start, le16_make((uint16_t)(le16_get(good.items_start) + 1)));
+	REFUSED(low_bytes, le16_make(0));
+	REFUSED(low_bytes, le16_make(2));
 	REFUSED(low_bytes, le16_make(STET_KEY_MAX + 1));
+	REFUSED(high_bytes, le16_make(0));
 	REFUSED(high_bytes, le16_make(UINT16_MAX));
-	REFUSED(high_bytes, le16_make(0)); /* an empty fence lies nowhere */
-	REFUSED(high_offset, good.low_offset);
-	REFUSED(low_offset, good.high_offset);
+	REFUSED(prefix_bytes, le16_make(0));
+	REFUSED(prefix_bytes, le16_make(5)); /* into an item: its suffix does not fit */
+	REFUSED(prefix_bytes, le16_make(STET_KEY_MAX + 1));
+	REFUSED(prefix_bytes, le16_make(UINT16_MAX));
 	REFUSED(level, le16_make(1));
 	REFUSED(tree, le32_make(3));
 #undef REFUSED
@@ -356,7 +429,8 @@ static int verify_breaking(int what)
 	struct stet_node_builder b;
 	int rc;
 
-	stet_node_begin(&b, node, STET_TREE_CATALOG, level);
+	stet_node_begin(&b, node, STET_TREE_CATALOG, level, "m",
+			what == 1 || what == 2 || what > 5);
 	if (what == 1)
 		ptr.addr = stet_addr_make(3, 4093); /* would leave the segment */
 	if (what == 2)
@@ -379,20 +453,79 @@ static int verify_breaking(int what)
 /* An item that hides in the value of another would let a node unfold to many times its size. */
 static void items_that_overlap_are_refused(void **state)
 {
-	static const uint8_t inner[] = { 1, 0, 200, 0, 'z' };
+	static const uint8_t inner[] = { 1, 0, 'z' };
 	uint8_t *node = exact(STET_NODE_SIZE);
 	uint8_t value[300] = { 0 };
 	struct stet_node_builder b;
 
 	(void)state;
 	memcpy(value, inner, sizeof(inner));
-	stet_node_begin(&b, node, STET_TREE_CATALOG, 0);
+	stet_node_begin(&b, node, STET_TREE_CATALOG, 0, NULL, 0);
 	stet_node_add(&b, "a", 1, value, sizeof(value), false);
 	stet_put_le16(node + sizeof(struct stet_node_disk) + 2,
 		      (uint16_t)(b.items_start + STET_ITEM_HEADER_BYTES + 1));
 	b.item_count = 2;
 	stet_node_seal(&b, TEST_VOLUME, 1, NULL, 0, NULL, 0);
 	assert_int_equal(verify_leaf(node, NULL), -EUCLEAN);
+	free(node);
+}
+
+/* A leaf of one or two keys with that prefix. */
+static int verify_prefix_of(const char *prefix, const char *one, const char *two)
+{
+	uint8_t *node = exact(STET_NODE_SIZE);
+	struct stet_node_builder b;
+	int rc;
+
+	stet_node_begin(&b, node, STET_TREE_CATALOG, 0, prefix, strlen(prefix));
+	if (one)
+		stet_node_add(&b, one, strlen(one), "v", 1, false);
+	if (two)
+		stet_node_add(&b, two, strlen(two), "v", 1, false);
+	stet_node_seal(&b, TEST_VOLUME, 1, NULL, 0, NULL, 0);
+	rc = verify_leaf(node, NULL);
+	free(node);
+	return rc;
+}
+
+static void the_prefix_is_the_longest(void **state)
+{
+	(void)state;
+	assert_int_equal(verify_prefix_of("ab", "abc", "abd"), 0);
+	assert_int_equal(verify_prefix_of("a", "abc", "abd"), -EUCLEAN);
+	assert_int_equal(verify_prefix_of("", "abc", "abd"), -EUCLEAN);
+	assert_int_equal(verify_prefix_of("", "a", "b"), 0);
+	assert_int_equal(verify_prefix_of("ab", "ab", "abd"), 0);
+	assert_int_equal(verify_prefix_of("a", "ab", "abd"), -EUCLEAN);
+	assert_int_equal(verify_prefix_of("abc", "abc", NULL), 0);
+	assert_int_equal(verify_prefix_of("ab", "abc", NULL), -EUCLEAN);
+	assert_int_equal(verify_prefix_of("", "abc", NULL), -EUCLEAN);
+	assert_int_equal(verify_prefix_of("", "", NULL), 0);
+	assert_int_equal(verify_prefix_of("", NULL, NULL), 0);
+	assert_int_equal(verify_prefix_of("a", NULL, NULL), -EUCLEAN);
+}
+
+/* A prefix and a suffix that are each short enough, but not together. */
+static void long_keys_are_refused(void **state)
+{
+	static const size_t prefix_bytes[] = { 1, 200, 221, 222, 300, STET_KEY_MAX };
+	uint8_t *node = exact(STET_NODE_SIZE);
+	uint8_t key[STET_KEY_MAX] = { 0 };
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(prefix_bytes) / sizeof(prefix_bytes[0]); i++) {
+		int expect = prefix_bytes[i] + 300 <= STET_KEY_MAX ? 0 : -EUCLEAN;
+		struct stet_node_builder b;
+
+		stet_node_begin(&b, node, STET_TREE_CATALOG, 0, key, prefix_bytes[i]);
+		b.prefix_bytes = 0; /* what is added now are suffixes */
+		stet_node_add(&b, "\0", 1, "v", 1, false);
+		key[0] = 1;
+		stet_node_add(&b, key, 300, "v", 1, false);
+		key[0] = 0;
+		stet_node_seal(&b, TEST_VOLUME, 1, NULL, 0, NULL, 0);
+		assert_int_equal(verify_leaf(node, NULL), expect);
+	}
 	free(node);
 }
 
@@ -414,7 +547,8 @@ static void printing(void **state)
 	uint8_t value[16];
 
 	(void)state;
-	stet_node_begin(&b, node, STET_TREE_RUN, 0);
+	stet_key_inode(&k, 1);
+	stet_node_begin(&b, node, STET_TREE_RUN, 0, k.b, 7);
 	stet_key_dirent(&k, 1, "passwd", 6);
 	stet_node_add(&b, k.b, k.bytes, value, stet_dirent_encode(&dirent, value), false);
 	stet_key_inode(&k, 2);
@@ -437,6 +571,8 @@ int main(void)
 		cmocka_unit_test(hostile_nodes_stay_in_bounds),
 		cmocka_unit_test(header_field_limits),
 		cmocka_unit_test(items_that_overlap_are_refused),
+		cmocka_unit_test(the_prefix_is_the_longest),
+		cmocka_unit_test(long_keys_are_refused),
 		cmocka_unit_test(content_rules),
 		cmocka_unit_test(printing),
 	};

@@ -10,10 +10,16 @@ void gen_key(enum gen_kind kind, uint64_t n, struct stet_key *ret)
 		pad = (mix >> 40) % 16 ? (mix >> 50) % 40 : STET_RECORD_KEY_MAX - 7;
 	else if (kind == GEN_LARGE)
 		pad = STET_KEY_MAX - 8;
-	if (kind == GEN_LONG_KEYS) {
-		memset(ret->b, 'x', STET_KEY_MAX);
-		stet_put_be64(ret->b + STET_KEY_MAX - 8, n);
-		ret->bytes = STET_KEY_MAX;
+	if (kind == GEN_LONG_KEYS || kind == GEN_SHARED || kind == GEN_GROUPS) {
+		uint64_t group = kind == GEN_SHARED ? 0 : n / (kind == GEN_GROUPS ? 64 : 16);
+		size_t end = STET_KEY_MAX - 8;
+
+		if (kind == GEN_GROUPS)
+			end = 8 + group * 97 % 480;
+		memset(ret->b, 'x', end);
+		stet_put_be64(ret->b, group);
+		stet_put_be64(ret->b + end, n);
+		ret->bytes = (uint16_t)(end + 8);
 		return;
 	}
 	stet_put_be64(ret->b, n);
@@ -27,7 +33,7 @@ size_t gen_value(enum gen_kind kind, struct stet_random *random, uint8_t value[S
 
 	if (kind == GEN_LARGE)
 		bytes = STET_VALUE_MAX - stet_random_below(random, 2) * 1000;
-	else if (kind == GEN_LONG_KEYS)
+	else if (kind >= GEN_LONG_KEYS)
 		bytes = (size_t)stet_random_below(random, 10);
 	else if (kind == GEN_MIXED && stet_random_below(random, 8) == 0)
 		bytes = (size_t)stet_random_below(random, STET_VALUE_MAX + 1);

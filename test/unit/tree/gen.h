@@ -9,7 +9,9 @@ enum gen_kind {
 	GEN_SMALL,     /* short keys, small values */
 	GEN_MIXED,     /* all sizes, small ones more often */
 	GEN_LARGE,     /* the largest keys and values: four items fill a leaf */
-	GEN_LONG_KEYS, /* long keys that differ late: few children to a node */
+	GEN_LONG_KEYS, /* long keys, neighbours differ late, others early: few children to a node */
+	GEN_SHARED,    /* long keys that all differ late: a node holds many */
+	GEN_GROUPS,    /* groups of keys that begin alike for long, or not */
 	GEN_KINDS,
 };
 

@@ -234,30 +234,38 @@ struct checker {
 	uint8_t *seen; /* by block; NULL: the node states do not matter */
 };
 
-static uint64_t node_used(const uint8_t *node)
+/* What the items take; *ret_whole: with their keys whole. */
+static uint64_t node_used(const uint8_t *node, uint64_t *ret_whole)
 {
-	uint64_t used = 0;
+	const struct stet_node_disk *head = (const struct stet_node_disk *)node;
+	uint64_t prefix_bytes = le16_get(head->prefix_bytes);
+	uint32_t count = stet_node_count(node);
 	struct stet_item item;
+	struct stet_key key;
 
-	for (uint32_t i = 0; i < stet_node_count(node); i++) {
+	*ret_whole = 0;
+	for (uint32_t i = 0; i < count; i++) {
 		stet_node_item(node, i, &item);
-		used += 6u + item.key_bytes + item.value_bytes;
+		stet_node_key(node, i, &key);
+		*ret_whole += 4u + key.bytes + item.value_bytes;
 	}
-	return used;
+	return count > 0 ? *ret_whole - (count - 1) * prefix_bytes : 0;
 }
 
 static int check_node(void *arg, const struct stet_node_ptr *ptr, uint32_t level,
 		      const uint8_t *node)
 {
 	struct checker *c = arg;
-	uint64_t used = node_used(node);
+	uint64_t whole_bytes;
+	uint64_t used = node_used(node, &whole_bytes);
 	struct stet_item item;
+	struct stet_key key;
 
 	assert_int_equal(stet_node_verify(node, TESTVOL_ID, c->h->tree, level, ptr), 0);
 	assert_true(used <= STET_TREE_NODE_ROOM);
 	c->nodes++;
-	if (level < c->root->level && used < c->h->min_bytes)
-		c->h->min_bytes = used;
+	if (level < c->root->level && whole_bytes < c->h->min_bytes)
+		c->h->min_bytes = whole_bytes;
 	if (level == c->root->level)
 		assert_true(level == 0 ? stet_node_count(node) > 0 : stet_node_count(node) > 1);
 	if (c->seen) {
@@ -273,8 +281,9 @@ static int check_node(void *arg, const struct stet_node_ptr *ptr, uint32_t level
 
 		assert_true(c->next <= c->model->list.n);
 		stet_node_item(node, i, &item);
-		assert_int_equal(item.key_bytes, e->key_bytes);
-		assert_memory_equal(item.key, e->key, e->key_bytes);
+		stet_node_key(node, i, &key);
+		assert_int_equal(key.bytes, e->key_bytes);
+		assert_memory_equal(key.b, e->key, e->key_bytes);
 		assert_int_equal(item.tombstone, e->tombstone);
 		assert_int_equal(item.value_bytes, e->value_bytes);
 		assert_memory_equal(item.value, e->key + e->key_bytes, e->value_bytes);

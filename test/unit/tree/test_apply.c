@@ -72,28 +72,57 @@ static void test_no_difference(void **state)
 static void test_sequential(void **state)
 {
 	static const struct {
-		uint64_t per_batch;
+		enum gen_kind kind;
+		uint64_t count, per_batch;
 		bool reverse;
 		unsigned int percent;
 	} cases[] = {
-		{ 20000, false, 95 }, { 37, false, 75 }, { 1000, false, 75 }, { 37, true, 48 }
+		{ GEN_SMALL, 6000, 6000, false, 95 },    { GEN_SMALL, 6000, 37, false, 75 },
+		{ GEN_SMALL, 6000, 1000, false, 75 },    { GEN_SMALL, 6000, 37, true, 48 },
+		{ GEN_SHARED, 20000, 20000, false, 92 }, { GEN_SHARED, 6000, 37, false, 70 },
+		{ GEN_SHARED, 20000, 1000, false, 75 },  { GEN_SHARED, 6000, 37, true, 48 },
 	};
 
 	(void)state;
-	for (int i = 0; i < 4; i++) {
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct harness h;
 		struct stet_random random;
 
 		harness_open(&h, STET_TREE_CATALOG, LIMIT);
 		h.keep_old = false;
 		stet_random_seed(&random, 2);
-		load(&h, GEN_SMALL, 6000, cases[i].per_batch, cases[i].reverse, &random);
+		load(&h, cases[i].kind, cases[i].count, cases[i].per_batch, cases[i].reverse,
+		     &random);
 		assert_true(h.used_bytes * 100 >=
 			    h.leaves * STET_TREE_NODE_ROOM * cases[i].percent);
-		delete_range(&h, GEN_SMALL, 0, 6000, 0);
+		delete_range(&h, cases[i].kind, 0, cases[i].count, 0);
 		assert_int_equal(h.live_nodes, 0);
 		harness_close(&h);
 	}
+}
+
+/* Nodes that are left with few keys are joined by what these take there, not by what they are whole. */
+static void test_shrinking(void **state)
+{
+	enum { COUNT = 9000 };
+	struct stet_random random;
+	struct harness h;
+
+	(void)state;
+	harness_open(&h, STET_TREE_CATALOG, LIMIT);
+	h.keep_old = false;
+	stet_random_seed(&random, 4);
+	load(&h, GEN_SHARED, COUNT, COUNT, false, &random);
+	for (int i = 0; i < 40; i++) {
+		struct entries batch = { 0 };
+
+		for (int j = 0; j < COUNT / 20; j++)
+			gen_delete(&batch, GEN_SHARED, stet_random_below(&random, COUNT));
+		harness_apply(&h, &batch, 0);
+		entries_release(&batch);
+		assert_true(h.leaves == 1 || h.used_bytes >= h.leaves * STET_TREE_NODE_MIN);
+	}
+	harness_close(&h);
 }
 
 /* Appending where a range of keys ends, inside the tree, fills nodes too. */
@@ -166,7 +195,7 @@ static void random_run(uint32_t tree, bool keep_tombstones, enum gen_kind kind, 
 
 static void test_random(void **state)
 {
-	static const uint64_t space[GEN_KINDS] = { 4000, 3000, 300, 1500 };
+	static const uint64_t space[GEN_KINDS] = { 4000, 3000, 300, 1500, 9000, 3000 };
 	const char *rounds_text = getenv("STET_TEST_ROUNDS");
 	uint64_t rounds = rounds_text ? strtoull(rounds_text, NULL, 10) : 1;
 
@@ -212,12 +241,12 @@ static int longest_key(void *arg, const struct stet_node_ptr *ptr, uint32_t leve
 		       const uint8_t *node)
 {
 	size_t *longest = arg;
-	struct stet_item item;
+	struct stet_key key;
 
 	(void)ptr;
 	for (uint32_t i = 0; level > 0 && i < stet_node_count(node); i++) {
-		stet_node_item(node, i, &item);
-		*longest = item.key_bytes > *longest ? item.key_bytes : *longest;
+		stet_node_key(node, i, &key);
+		*longest = key.bytes > *longest ? key.bytes : *longest;
 	}
 	return 0;
 }
@@ -267,7 +296,7 @@ static int collect_lows(void *arg, const struct stet_node_ptr *ptr, uint32_t lev
  * it must take over the keys of those that are gone. */
 static void test_delete_whole_parents(void **state)
 {
-	enum { COUNT = 22000 };
+	enum { COUNT = 26000 };
 	static struct lows lows;
 	struct stet_random random;
 
@@ -335,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_empty),
 		cmocka_unit_test(test_no_difference),
 		cmocka_unit_test(test_sequential),
+		cmocka_unit_test(test_shrinking),
 		cmocka_unit_test(test_append_inside),
 		cmocka_unit_test(test_delete_ranges),
 		cmocka_unit_test(test_delete_sparse),

@@ -133,13 +133,13 @@ static void test_bad_fences(void **state)
 		const char *high = i == 1 ? "x" : "";
 		const char *key = i == 2 ? "a" : "";
 
-		stet_node_begin(&b, bytes, STET_TREE_CATALOG, 0);
+		stet_node_begin(&b, bytes, STET_TREE_CATALOG, 0, NULL, 0);
 		leaf.check = stet_node_seal(&b, TESTVOL_ID, 1, low, strlen(low), high,
 					    strlen(high));
 		leaf.addr = testvol_place(&h.vol, STET_NODE_BLOCKS);
 		testvol_write(&h.vol, leaf.addr, bytes, STET_NODE_BLOCKS);
 		stet_node_ptr_encode(&leaf, &value);
-		stet_node_begin(&b, bytes, STET_TREE_CATALOG, 1);
+		stet_node_begin(&b, bytes, STET_TREE_CATALOG, 1, key, strlen(key));
 		stet_node_add(&b, key, strlen(key), &value, sizeof(value), false);
 		top.check = stet_node_seal(&b, TESTVOL_ID, 1, NULL, 0, NULL, 0);
 		top.addr = testvol_place(&h.vol, STET_NODE_BLOCKS);
@@ -150,7 +150,7 @@ static void test_bad_fences(void **state)
 		stet_cache_check(h.vol.cache);
 	}
 	root.ptr = leaf; /* a leaf as root, but not of all keys */
-	stet_node_begin(&b, bytes, STET_TREE_CATALOG, 0);
+	stet_node_begin(&b, bytes, STET_TREE_CATALOG, 0, NULL, 0);
 	root.ptr.check = stet_node_seal(&b, TESTVOL_ID, 1, "a", 1, NULL, 0);
 	root.ptr.addr = testvol_place(&h.vol, STET_NODE_BLOCKS);
 	testvol_write(&h.vol, root.ptr.addr, bytes, STET_NODE_BLOCKS);
