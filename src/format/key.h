@@ -7,6 +7,8 @@
 #include "base/text.h"
 #include "format/types.h"
 
+#include <string.h>
+
 enum stet_kind {
 	STET_KIND_INODE = 1,  /* suffix: none */
 	STET_KIND_XATTR = 2,  /* suffix: name */
@@ -27,6 +29,13 @@ struct stet_key {
 	uint16_t bytes;
 	uint8_t b[STET_KEY_MAX];
 };
+
+/* Copies what is used of it: the rest is most of the structure. */
+static inline void stet_key_copy(struct stet_key *to, const struct stet_key *from)
+{
+	to->bytes = from->bytes;
+	memcpy(to->b, from->b, from->bytes);
+}
 
 void stet_key_inode(struct stet_key *k, uint64_t ino);
 /* name_bytes <= STET_NAME_MAX (asserted). name may be NULL with 0: the lower bound of the kind. */

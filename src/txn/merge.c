@@ -76,8 +76,8 @@ int stet_merge_open_(struct stet_merge *m, struct stet_engine *engine, struct st
 {
 	stet_ignore(merge_init(m, engine, txn, root, serial), "cannot fail");
 	m->with_tree = true;
-	m->from = *from;
-	m->to = *to;
+	stet_key_copy(&m->from, from);
+	stet_key_copy(&m->to, to);
 	return merge_start(m);
 }
 
@@ -290,7 +290,7 @@ static int advance(struct stet_merge *m, const struct stet_key *key)
 			rc = stet_tree_cursor_next(&m->runs.v[i].cur);
 	if (!rc && m->tree_open && at_cursor(&m->tree, key))
 		rc = stet_tree_cursor_next(&m->tree);
-	m->last = *key;
+	stet_key_copy(&m->last, key);
 	m->started = true;
 	return rc;
 }
