@@ -46,6 +46,8 @@ void stet_cache_check(struct stet_cache *cache);
 STET_CHECKED int stet_cache_node(struct stet_cache *cache, const struct stet_node_ptr *ptr,
 				 uint32_t tree, uint32_t level, struct stet_cnode **ret);
 const uint8_t *stet_cnode_bytes(const struct stet_cnode *node); /* valid while pinned */
+const struct stet_node_guide *stet_cnode_guide(
+	const struct stet_cnode *node); /* likewise; may be NULL */
 struct stet_cnode *stet_cnode_pin(struct stet_cnode *node);
 void stet_cnode_unpin(struct stet_cnode *node);
 /* A new node that is about to be written: a zeroed, pinned page of STET_NODE_SIZE, not yet findable. */

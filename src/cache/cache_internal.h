@@ -51,6 +51,7 @@ struct stet_cnode {
 	uint32_t pins;
 	bool findable; /* in cache->nodes; ptr is valid */
 	struct stet_node_ptr ptr;
+	struct stet_node_guide guide; /* valid when findable */
 };
 
 struct stet_cblock_ {

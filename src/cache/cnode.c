@@ -88,6 +88,7 @@ static int insert(struct stet_cnode *node, const struct stet_node_ptr *ptr)
 		return rc;
 	node->findable = true;
 	node->ptr = *ptr;
+	stet_node_guide(node->bytes, &node->guide);
 	return 0;
 }
 
@@ -187,6 +188,12 @@ const uint8_t *stet_cnode_bytes(const struct stet_cnode *node)
 {
 	STET_DEBUG_ASSERT(node->pins > 0);
 	return node->bytes;
+}
+
+const struct stet_node_guide *stet_cnode_guide(const struct stet_cnode *node)
+{
+	STET_DEBUG_ASSERT(node->pins > 0);
+	return node->findable ? &node->guide : NULL;
 }
 
 struct stet_cnode *stet_cnode_pin(struct stet_cnode *node)

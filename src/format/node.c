@@ -465,9 +465,43 @@ int stet_node_key_cmp(const uint8_t *node, uint32_t index, const void *key, size
 			    (const uint8_t *)key + prefix_bytes, key_bytes - prefix_bytes);
 }
 
+void stet_node_guide(const uint8_t *node, struct stet_node_guide *ret)
+{
+	uint32_t count = stet_node_count(node);
+
+	ret->count = 0;
+	if (count < 2 * (STET_NODE_SIGNS + 1))
+		return;
+	for (uint32_t i = 0; i < STET_NODE_SIGNS; i++) {
+		uint32_t index = (i + 1) * count / (STET_NODE_SIGNS + 1);
+
+		ret->index[i] = (uint16_t)index;
+		ret->head[i] = item_suffix(node, index).head;
+	}
+	ret->count = STET_NODE_SIGNS;
+}
+
+/* Narrows [*low, *high) to where a key with this head may be. Equal heads say nothing. */
+static void follow(const struct stet_node_guide *guide, uint64_t head, uint32_t *low,
+		   uint32_t *high)
+{
+	uint32_t below = 0;
+	uint32_t above;
+
+	for (uint32_t i = 0; i < guide->count; i++)
+		below += guide->head[i] < head;
+	for (above = below; above < guide->count && guide->head[above] == head;)
+		above++;
+	if (below > 0)
+		*low = guide->index[below - 1] + 1u;
+	if (above < guide->count)
+		*high = guide->index[above];
+}
+
 /* With branches on purpose: the processor follows its guess, and so fetches what it will compare next,
  * which a search without them cannot. Nodes are seldom in its caches. */
-uint32_t stet_node_search(const uint8_t *node, const void *key, size_t key_bytes, bool *ret_equal)
+uint32_t stet_node_search(const uint8_t *node, const struct stet_node_guide *guide, const void *key,
+			  size_t key_bytes, bool *ret_equal)
 {
 	uint32_t low = 0;
 	uint32_t high = stet_node_count(node);
@@ -482,6 +516,8 @@ uint32_t stet_node_search(const uint8_t *node, const void *key, size_t key_bytes
 	needle.p = key_bytes > 0 ? (const uint8_t *)key + prefix_bytes : prefix;
 	needle.bytes = key_bytes - prefix_bytes;
 	needle.head = short_head(needle.p, needle.bytes);
+	if (guide)
+		follow(guide, needle.head, &low, &high);
 	while (low < high) {
 		uint32_t middle = low + (high - low) / 2;
 		struct suffix suffix = item_suffix(node, middle);

@@ -103,8 +103,19 @@ void stet_node_item(const uint8_t *node, uint32_t index, struct stet_item *ret_i
 void stet_node_key(const uint8_t *node, uint32_t index, struct stet_key *ret_key);
 /* stet_key_cmp of the item's key and the given one. */
 int stet_node_key_cmp(const uint8_t *node, uint32_t index, const void *key, size_t key_bytes);
-/* Index of the first item with key >= given key (item_count if none); *ret_equal if it is equal. */
-uint32_t stet_node_search(const uint8_t *node, const void *key, size_t key_bytes, bool *ret_equal);
+/* Signposts into a node, held beside it in memory: the beginnings of keys evenly spread over it. A search by
+ * them looks at few of the node's cache lines, and what is not in the processor's caches is what it costs. */
+#define STET_NODE_SIGNS 31u
+struct stet_node_guide {
+	uint64_t head[STET_NODE_SIGNS]; /* first 8 bytes of the suffix, big-endian, zero-padded */
+	uint16_t index[STET_NODE_SIGNS];
+	uint16_t count; /* 0: none, also for nodes of few items */
+};
+void stet_node_guide(const uint8_t *node, struct stet_node_guide *ret);
+/* Index of the first item with key >= given key (item_count if none); *ret_equal if it is equal. guide: of
+ * this node, or NULL. */
+uint32_t stet_node_search(const uint8_t *node, const struct stet_node_guide *guide, const void *key,
+			  size_t key_bytes, bool *ret_equal);
 void stet_node_low(const uint8_t *node, const uint8_t **ret_key, uint32_t *ret_bytes);
 void stet_node_high(const uint8_t *node, const uint8_t **ret_key, uint32_t *ret_bytes);
 void stet_node_print(struct stet_text *t, const uint8_t *node);

@@ -58,7 +58,8 @@ int stet_tree_cursor_seek(struct stet_tree_cursor *cur, const void *key, size_t 
 	rc = stet_tree_path_seek_(cur, 0, key, key_bytes);
 	if (rc)
 		return rc;
-	cur->index[0] = stet_node_search(stet_tree_path_node_(cur, 0), key, key_bytes, &equal);
+	cur->index[0] = stet_node_search(stet_tree_path_node_(cur, 0),
+					 stet_cnode_guide(cur->path[0]), key, key_bytes, &equal);
 	return settle(cur);
 }
 
@@ -85,7 +86,8 @@ int stet_tree_lookup(struct stet_cache *cache, uint32_t tree, const struct stet_
 	rc = stet_tree_path_seek_(&cur, 0, key, key_bytes);
 	if (rc)
 		goto out;
-	index = stet_node_search(stet_tree_path_node_(&cur, 0), key, key_bytes, &equal);
+	index = stet_node_search(stet_tree_path_node_(&cur, 0), stet_cnode_guide(cur.path[0]), key,
+				 key_bytes, &equal);
 	if (!equal) {
 		rc = -ENOENT;
 		goto out;

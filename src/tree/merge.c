@@ -171,7 +171,7 @@ static int merge_change(struct stet_tree_apply *a)
 	int rc;
 
 	if (node)
-		index = stet_node_search(node, c->key, c->key_bytes, &equal);
+		index = stet_node_search(node, NULL, c->key, c->key_bytes, &equal);
 	if (equal) {
 		stet_node_item(node, index, &old_item);
 		old = &old_item;
@@ -216,7 +216,7 @@ static int merge_edit(struct stet_tree_apply *a)
 		stet_node_ptr_encode(&edit->ptr, &value);
 		return stet_tree_push_(a, &item, !replaces);
 	}
-	index = stet_node_search(stet_tree_old_node_(a), key, edit->key_bytes, &equal);
+	index = stet_node_search(stet_tree_old_node_(a), NULL, key, edit->key_bytes, &equal);
 	STET_ASSERT(equal && index >= a->merged); /* M3 */
 	rc = copy_until(a, index);
 	a->merged++;

@@ -122,10 +122,12 @@ static bool covers(const uint8_t *node, const void *key, size_t key_bytes)
 }
 
 /* Which child covers the key; the node does. */
-static int child_for(const uint8_t *node, const void *key, size_t key_bytes, uint32_t *ret_index)
+static int child_for(const struct stet_cnode *cnode, const void *key, size_t key_bytes,
+		     uint32_t *ret_index)
 {
+	const uint8_t *node = stet_cnode_bytes(cnode);
 	bool equal;
-	uint32_t index = stet_node_search(node, key, key_bytes, &equal);
+	uint32_t index = stet_node_search(node, stet_cnode_guide(cnode), key, key_bytes, &equal);
 
 	if (!equal && index == 0)
 		return STET_FAIL(-EUCLEAN, "tree: level %u: no child for a key inside the fences",
@@ -146,7 +148,7 @@ int stet_tree_path_seek_(struct stet_tree_cursor *cur, uint32_t level, const voi
 	       !(cur->path[at] && covers(stet_tree_path_node_(cur, at), key, key_bytes)))
 		drop_level(cur, at++);
 	for (; at > level; at--) {
-		rc = child_for(stet_tree_path_node_(cur, at), key, key_bytes, &cur->index[at]);
+		rc = child_for(cur->path[at], key, key_bytes, &cur->index[at]);
 		if (!rc)
 			rc = stet_tree_path_down_(cur, at);
 		if (rc)

@@ -143,12 +143,18 @@ static uint32_t build(uint8_t *node, uint32_t n, uint32_t tree, uint32_t level,
 
 static void assert_search(const uint8_t *node, uint32_t n, const struct model_item *needle)
 {
+	struct stet_node_guide guide;
 	uint32_t expect = 0;
 	bool equal = false;
 
 	while (expect < n && model_cmp(&model[expect], needle) < 0)
 		expect++;
-	assert_int_equal(stet_node_search(node, needle->key, needle->key_bytes, &equal), expect);
+	assert_int_equal(stet_node_search(node, NULL, needle->key, needle->key_bytes, &equal),
+			 expect);
+	assert_int_equal(equal, expect < n && model_cmp(&model[expect], needle) == 0);
+	stet_node_guide(node, &guide);
+	assert_int_equal(stet_node_search(node, &guide, needle->key, needle->key_bytes, &equal),
+			 expect);
 	assert_int_equal(equal, expect < n && model_cmp(&model[expect], needle) == 0);
 }
 
@@ -310,24 +316,26 @@ static void use(const uint8_t *node)
 	struct stet_text t = { .p = NULL };
 	struct stet_item item;
 	struct stet_key k;
+	struct stet_node_guide guide;
 	uint32_t bytes;
 	bool equal;
 
+	stet_node_guide(node, &guide);
 	for (uint32_t i = 0; i < stet_node_count(node); i++) {
 		stet_node_item(node, i, &item);
 		stet_node_key(node, i, &k);
 		assert_true(k.bytes <= STET_KEY_MAX);
 		assert_int_equal(stet_node_key_cmp(node, i, k.b, k.bytes), 0);
-		assert_int_equal(stet_node_search(node, k.b, k.bytes, &equal), i);
+		assert_int_equal(stet_node_search(node, &guide, k.b, k.bytes, &equal), i);
 		assert_true(equal);
 		if (stet_node_level(node) == 0 &&
 		    stet_item_verify(k.b, k.bytes, item.value, item.value_bytes, 64))
 			continue;
 	}
 	stet_node_low(node, &key, &bytes);
-	stet_node_search(node, key, bytes, &equal);
+	stet_node_search(node, &guide, key, bytes, &equal);
 	stet_node_high(node, &key, &bytes);
-	stet_node_search(node, key, bytes, &equal);
+	stet_node_search(node, &guide, key, bytes, &equal);
 	stet_node_print(&t, node);
 	stet_text_release(&t);
 }
