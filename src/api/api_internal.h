@@ -107,6 +107,12 @@ static inline void stet_api_assert_locked_(const struct stet_volume *vol)
 	stet_assert_held(&vol->lock);
 }
 
+/* -EINVAL for a NULL handle. */
+static inline int stet_api_check_handle_(const void *handle)
+{
+	return handle ? 0 : STET_FAIL(-EINVAL, "a NULL handle");
+}
+
 /* -EINVAL for flag bits that are not known. */
 STET_CHECKED static inline int stet_api_check_flags_(unsigned flags, unsigned known)
 {

@@ -440,9 +440,11 @@ static void release(struct finder *f)
 
 int stet_changes(struct stet_tx *txn, stet_changes_fn *fn, void *arg)
 {
-	struct finder f = { .vol = txn->vol };
-	int rc;
+	struct finder f = { .vol = txn ? txn->vol : NULL };
+	int rc = stet_api_check_handle_(txn);
 
+	if (rc)
+		return rc;
 	stet_hash_init(&f.places, 6);
 	stet_hash_init(&f.lost, 6);
 	stet_hash_init(&f.given, 6);

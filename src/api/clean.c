@@ -68,8 +68,10 @@ int stet_clean(struct stet_volume *vol, uint32_t segments)
 	struct stet_api_waiter w;
 	uint64_t before, cleaned = 0;
 	uint32_t free_before;
-	int rc = 0;
+	int rc = stet_api_check_handle_(vol);
 
+	if (rc)
+		return rc;
 	stet_error_clear();
 	if (vol->read_only)
 		return STET_FAIL(-EROFS, "the volume is open read-only");

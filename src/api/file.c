@@ -155,11 +155,19 @@ uint64_t stet_file_ino(struct stet_file *file)
 
 static int check_writable(const struct stet_file *file)
 {
+	int rc = stet_api_check_handle_(file);
+
+	if (rc)
+		return rc;
 	return file->writable ? 0 : STET_FAIL(-EBADF, "the file is open for reading only");
 }
 
 static int check_readable(const struct stet_file *file)
 {
+	int rc = stet_api_check_handle_(file);
+
+	if (rc)
+		return rc;
 	return file->readable ? 0 : STET_FAIL(-EBADF, "the file is open for writing only");
 }
 
@@ -204,12 +212,16 @@ int stet_punch(struct stet_file *file, uint64_t off, uint64_t len)
 
 int stet_fsync(struct stet_file *file)
 {
-	return stet_ll_fsync(file->vol, file->tx);
+	int rc = stet_api_check_handle_(file);
+
+	return rc ? rc : stet_ll_fsync(file->vol, file->tx);
 }
 
 int stet_seek(struct stet_file *file, uint64_t off, int what, uint64_t *ret_off)
 {
-	return stet_api_seek_(file->vol, file->tx, file->ino, off, what, 0, ret_off);
+	int rc = stet_api_check_handle_(file);
+
+	return rc ? rc : stet_api_seek_(file->vol, file->tx, file->ino, off, what, 0, ret_off);
 }
 
 static int stat_file(struct stet_api_op *op, void *arg)
@@ -221,9 +233,13 @@ static int stat_file(struct stet_api_op *op, void *arg)
 
 int stet_file_stat(struct stet_file *file, struct stet_stat *ret)
 {
-	struct stet_stat stat = { .ino = file->ino };
-	int rc = stet_api_run_(file->vol, file->tx, STET_API_READ, stat_file, NULL, &stat);
+	struct stet_stat stat;
+	int rc = stet_api_check_handle_(file);
 
+	if (rc)
+		return rc;
+	stat.ino = file->ino;
+	rc = stet_api_run_(file->vol, file->tx, STET_API_READ, stat_file, NULL, &stat);
 	if (!rc)
 		*ret = stat;
 	return rc;

@@ -135,8 +135,10 @@ static int next_locked(struct stet_dir *it, struct stet_dir_entry *ret)
 
 int stet_dir_next(struct stet_dir *it, struct stet_dir_entry *ret)
 {
-	int rc;
+	int rc = stet_api_check_handle_(it);
 
+	if (rc)
+		return rc;
 	stet_mutex_lock(&it->lock);
 	rc = next_locked(it, ret);
 	stet_mutex_unlock(&it->lock);
@@ -218,8 +220,10 @@ int stet_dir_open(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, co
 		  const struct stet_dir_filter *filter, struct stet_dir **ret_dir)
 {
 	struct opening o = { .dir = dir, .path = path };
-	int rc = new_dir(vol, filter, &o.it);
+	int rc = stet_api_check_handle_(vol);
 
+	if (!rc)
+		rc = new_dir(vol, filter, &o.it);
 	if (rc)
 		return rc;
 	o.it->tx = txn;
@@ -475,8 +479,10 @@ int stet_walk(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, const 
 	struct walking w = {
 		.vol = vol, .tx = txn, .own_tx = !txn, .flags = flags, .fn = fn, .arg = arg
 	};
-	int rc = 0;
+	int rc = stet_api_check_handle_(vol);
 
+	if (rc)
+		return rc;
 	if ((flags & ~(STET_WALK_PRE | STET_WALK_POST | STET_WALK_STAT)) ||
 	    !(flags & (STET_WALK_PRE | STET_WALK_POST)))
 		return STET_FAIL(-EINVAL, "walk: flags 0x%x", flags);

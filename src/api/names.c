@@ -29,7 +29,13 @@ static unsigned rename_flags(unsigned flags)
 
 struct stet_fs_new stet_api_new_(const struct stet_volume *vol, uint32_t mode)
 {
-	return (struct stet_fs_new){ .mode = mode, .uid = vol->uid, .gid = vol->gid };
+	struct stet_fs_new what = { .mode = mode };
+
+	if (vol) { /* else the operation will say so */
+		what.uid = vol->uid;
+		what.gid = vol->gid;
+	}
+	return what;
 }
 
 int stet_api_make_(struct stet_api_op *op, uint64_t dir, const char *name,

@@ -146,12 +146,16 @@ int stet_api_run_(struct stet_volume *vol, struct stet_tx *tx, unsigned flags, s
 {
 	struct stet_api_waiter w;
 	struct stet_api_op op = {
-		.ctx = { .fs = vol->fs, .ticket = &w.ticket, .wait = !(flags & STET_LL_NOWAIT) },
+		.ctx = { .fs = vol ? vol->fs : NULL,
+			 .ticket = &w.ticket,
+			 .wait = !(flags & STET_LL_NOWAIT) },
 		.vol = vol,
 		.tx = tx,
 	};
-	int rc;
+	int rc = stet_api_check_handle_(vol);
 
+	if (rc)
+		return rc;
 	stet_error_clear();
 	if (tx && tx->vol != vol)
 		return STET_FAIL(-EINVAL, "the transaction is of another volume");

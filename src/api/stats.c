@@ -52,7 +52,10 @@ static uint64_t available(const struct stet_space_usage *u)
 int stet_statfs(struct stet_volume *vol, struct stet_statfs *ret)
 {
 	struct numbers n;
+	int rc = stet_api_check_handle_(vol);
 
+	if (rc)
+		return rc;
 	take_numbers(vol, &n);
 	*ret = (struct stet_statfs){
 		.capacity_bytes = n.space.capacity_blocks * STET_BLOCK_SIZE,
@@ -131,8 +134,10 @@ int stet_statfs(struct stet_volume *vol, struct stet_statfs *ret)
 int stet_stats(struct stet_volume *vol, stet_stats_fn *fn, void *arg)
 {
 	struct numbers n;
-	int rc;
+	int rc = stet_api_check_handle_(vol);
 
+	if (rc)
+		return rc;
 	take_numbers(vol, &n);
 #define CALL(name, field)                      \
 	rc = fn(arg, name, (uint64_t)n.field); \

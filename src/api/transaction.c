@@ -167,8 +167,10 @@ void stet_api_view_end_(struct stet_tx *view)
 
 int stet_begin(struct stet_volume *vol, unsigned flags, struct stet_tx **ret_txn)
 {
-	int rc;
+	int rc = stet_api_check_handle_(vol);
 
+	if (rc)
+		return rc;
 	stet_error_clear();
 	stet_api_lock_(vol);
 	rc = stet_api_begin_(vol, flags, false, ret_txn);
@@ -304,12 +306,14 @@ int stet_api_publish_(struct stet_tx *tx, uint64_t *ret_serial)
 
 int stet_commit(struct stet_tx *txn, unsigned flags)
 {
-	struct stet_volume *vol = txn->vol;
+	struct stet_volume *vol = txn ? txn->vol : NULL;
 	uint64_t serial = 0;
 	int rc;
 
 	stet_error_clear();
-	rc = stet_api_check_flags_(flags, STET_COMMIT_NOSYNC);
+	rc = stet_api_check_handle_(txn);
+	if (!rc)
+		rc = stet_api_check_flags_(flags, STET_COMMIT_NOSYNC);
 	if (rc)
 		return rc;
 	stet_api_lock_(vol);
@@ -375,8 +379,10 @@ int stet_txns(struct stet_volume *vol, stet_txns_fn *fn, void *arg)
 {
 	STET_VEC(struct stet_txn_entry) entries;
 	struct stet_list *pos;
-	int rc = 0;
+	int rc = stet_api_check_handle_(vol);
 
+	if (rc)
+		return rc;
 	stet_vec_init(&entries);
 	stet_api_lock_(vol);
 	STET_LIST_FOREACH(pos, &vol->txs) {

@@ -347,5 +347,7 @@ int stet_close(struct stet_volume *vol)
 
 int stet_sync(struct stet_volume *vol)
 {
-	return stet_api_sync_(vol);
+	int rc = stet_api_check_handle_(vol);
+
+	return rc ? rc : stet_api_sync_(vol);
 }

@@ -112,7 +112,7 @@ static int make(struct mkfs *m)
 		stet_cli_fail_(m->path, -errno);
 	if (rc == -EBUSY)
 		return stet_cli_fail_open_(m->path, rc);
-	if (rc == -ENOSPC)
+	if (rc == -ENOSPC && m->options.size_bytes < (UINT64_C(16) << 20))
 		stet_cli_error_(m->path, "too small: a volume has at least 16 MiB");
 	else
 		stet_cli_fail_volume_(m->path, rc);

@@ -198,7 +198,8 @@ STET_CHECKED int stet_dir_is_below_(struct stet_fs_ctx *ctx, uint64_t dir, uint6
 
 /* --- unlink.c --- */
 /* What taking a name from an inode takes: locks; of a directory, that it is empty. */
-STET_CHECKED int stet_victim_lock_(struct stet_fs_ctx *ctx, const struct stet_dirent *victim);
+STET_CHECKED int stet_victim_lock_(struct stet_fs_ctx *ctx, const struct stet_dirent *victim,
+				   uint32_t *ret_inline_bytes);
 /* The inode has lost a name. */
 STET_CHECKED int stet_victim_drop_(struct stet_fs_ctx *ctx, const struct stet_dirent *victim);
 

@@ -130,6 +130,7 @@ static int prepare(struct stet_fs_ctx *ctx, struct rename *r)
 {
 	uint64_t meta = 4 * (STET_META_INODE_ + STET_INLINE_MAX / 2) + STET_META_ORPHAN_ +
 			2 * STET_META_DIRENT_(r->from.name.len + r->to.name.len);
+	uint32_t content = 0; /* within what is reserved anyway */
 	int rc = check_move(ctx, &r->from, &r->to, r->exchange);
 
 	if (!rc && r->exchange)
@@ -143,7 +144,7 @@ static int prepare(struct stet_fs_ctx *ctx, struct rename *r)
 	if (!rc && r->exchange)
 		rc = lock_moved(ctx, &r->to, &r->from);
 	if (!rc && !r->exchange && r->to.there.ino != 0)
-		rc = stet_victim_lock_(ctx, &r->to.there);
+		rc = stet_victim_lock_(ctx, &r->to.there, &content);
 	if (!rc)
 		rc = stet_txn_reserve(ctx->txn, 0, meta, false, ctx->ticket);
 	return rc;

@@ -47,13 +47,15 @@ static int check_empty(struct stet_fs_ctx *ctx, uint64_t ino)
 	return rc ? rc : -ENOTEMPTY;
 }
 
-int stet_victim_lock_(struct stet_fs_ctx *ctx, const struct stet_dirent *victim)
+int stet_victim_lock_(struct stet_fs_ctx *ctx, const struct stet_dirent *victim,
+		      uint32_t *ret_inline_bytes)
 {
 	struct fs_inode in;
 	int rc = stet_inode_must_(ctx, victim->ino, STET_ATTR_EXISTS, &in);
 
 	if (rc)
 		return rc;
+	*ret_inline_bytes = in.i.inline_bytes;
 	if ((in.i.mode & S_IFMT) >> 12 != victim->type)
 		return STET_FAIL(-EUCLEAN, "inode %" PRIu64 " has mode %o and is named as type %u",
 				 victim->ino, in.i.mode, victim->type);
@@ -93,6 +95,7 @@ static int take_prepare(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_fs_na
 			bool want_dir, struct stet_dirent *ret)
 {
 	struct fs_inode parent;
+	uint32_t inline_bytes = 0;
 	int rc = stet_inode_dir_(ctx, dir, STET_ATTR_EXISTS, &parent);
 
 	if (!rc)
@@ -105,11 +108,11 @@ static int take_prepare(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_fs_na
 		return want_dir ? -ENOTDIR : -EISDIR;
 	rc = stet_name_lock_(ctx, dir, name);
 	if (!rc)
-		rc = stet_victim_lock_(ctx, ret);
+		rc = stet_victim_lock_(ctx, ret, &inline_bytes);
 	if (rc)
 		return rc;
 	return stet_txn_reserve(ctx->txn, 0,
-				2 * STET_META_INODE_ + STET_INLINE_MAX + STET_META_ORPHAN_ +
+				2 * STET_META_INODE_ + inline_bytes + STET_META_ORPHAN_ +
 					STET_META_DIRENT_(name.len),
 				true, ctx->ticket);
 }

@@ -5,6 +5,8 @@
  * M2. A merge stays valid while keys come and go: a source whose structure changed is sought again
  *     behind the last key returned.
  * M3. An INTENT among the own entries is merged with what lies below it.
+ * M4. Keys of the delta that hold nothing for this point are passed no further than the next key of another
+ *     source, or the end of the range: there may be very many, and each call begins anew behind the last.
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -123,14 +125,6 @@ static struct stet_skipnode *behind(const struct stet_merge *m, const struct ste
 	return node;
 }
 
-/* Skips delta nodes that hold nothing for this point. */
-static struct stet_skipnode *visible(const struct stet_merge *m, struct stet_skipnode *node)
-{
-	while (node && !stet_delta_find_(node->value, m->root->cut, m->serial))
-		node = stet_skiplist_next(node);
-	return node;
-}
-
 static int seek_cursors(struct stet_merge *m)
 {
 	int rc = 0;
@@ -157,7 +151,7 @@ static int refresh(struct stet_merge *m)
 		m->own_changes = m->txn->set_changes;
 	}
 	if (!m->own_only && (!m->started || m->delta_changes != m->engine->delta_changes)) {
-		m->delta = visible(m, behind(m, &m->engine->delta));
+		m->delta = behind(m, &m->engine->delta);
 		m->delta_changes = m->engine->delta_changes;
 	}
 	return rc;
@@ -176,15 +170,27 @@ static void lower(struct pick *p, const uint8_t *key, size_t bytes)
 	}
 }
 
+/* M4 */
+static void skip_invisible(struct stet_merge *m, const struct pick *limit)
+{
+	struct stet_skipnode *node = m->delta;
+
+	while (node && !stet_delta_find_(node->value, m->root->cut, m->serial) &&
+	       (!limit->key || stet_key_cmp(stet_skipnode_key(node), node->key_len, limit->key,
+					    limit->bytes) < 0)) {
+		node = stet_skiplist_next(node);
+		m->engine->stats.invisible++;
+	}
+	m->delta = node;
+}
+
 /* The lowest key of all sources. */
-static bool lowest(const struct stet_merge *m, struct stet_key *ret)
+static bool lowest(struct stet_merge *m, struct stet_key *ret)
 {
 	struct pick p = { NULL, 0 };
 
 	if (m->own)
 		lower(&p, stet_skipnode_key(m->own), m->own->key_len);
-	if (m->delta)
-		lower(&p, stet_skipnode_key(m->delta), m->delta->key_len);
 	for (size_t i = 0; i < m->runs.n; i++) {
 		const struct stet_tree_cursor *cur = &m->runs.v[i].cur;
 
@@ -193,6 +199,13 @@ static bool lowest(const struct stet_merge *m, struct stet_key *ret)
 	}
 	if (m->tree_open && m->tree.valid)
 		lower(&p, m->tree.key.b, m->tree.key.bytes);
+	if (m->delta) {
+		const struct pick end = { m->to.b, m->to.bytes };
+
+		skip_invisible(m, p.key ? &p : m->to.bytes ? &end : &p);
+	}
+	if (m->delta)
+		lower(&p, stet_skipnode_key(m->delta), m->delta->key_len);
 	if (!p.key || (m->to.bytes && stet_key_cmp(p.key, p.bytes, m->to.b, m->to.bytes) >= 0))
 		return false;
 	memcpy(ret->b, p.key, p.bytes);
@@ -284,7 +297,7 @@ static int advance(struct stet_merge *m, const struct stet_key *key)
 	if (at_node(m->own, key))
 		m->own = stet_skiplist_next(m->own);
 	if (at_node(m->delta, key))
-		m->delta = visible(m, stet_skiplist_next(m->delta));
+		m->delta = stet_skiplist_next(m->delta);
 	for (size_t i = 0; i < m->runs.n && !rc; i++)
 		if (at_cursor(&m->runs.v[i].cur, key))
 			rc = stet_tree_cursor_next(&m->runs.v[i].cur);

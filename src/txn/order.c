@@ -305,6 +305,7 @@ static void publish(struct stet_txn *txn, const struct stet_stamp *stamp)
 	stet_skiplist_release(&txn->set, NULL, NULL);
 	stet_skiplist_init(&txn->set, stamp->serial, 0);
 	txn->set_bytes = 0;
+	txn->final_bytes = 0;
 	txn->buf_bytes = 0;
 	engine->serial = stamp->serial;
 	engine->promised += txn->promised;

@@ -352,7 +352,7 @@ int stet_overlay_step_(struct stet_engine *engine, struct stet_job **ret)
 		int rc = start(engine, view, ret);
 		if (!rc)
 			return 1;
-		if (stet_txn_expire_oldest_(engine)) { /* Y5 */
+		if (stet_txn_expire_oldest_(engine, true)) { /* Y5 */
 			stet_delta_trim_(engine);
 			return 1;
 		}

@@ -18,6 +18,8 @@
 
 #include <string.h>
 
+#define FAILURES_MAX 8u
+
 static uint64_t set_share(const struct stet_engine *engine)
 {
 	return engine->config.cache_bytes / 8;
@@ -251,7 +253,7 @@ static void undo(struct stet_job *job)
 int stet_txn_spill(struct stet_txn *txn, struct stet_job **ret)
 {
 	struct stet_engine *engine = txn->engine;
-	bool set_full = txn->set_bytes > set_share(engine);
+	bool set_full = txn->final_bytes > set_share(engine);
 	struct stet_job *job;
 
 	*ret = NULL;
@@ -346,12 +348,17 @@ void stet_spill_finish_(struct stet_job *job)
 	struct stet_engine *engine = job->engine;
 	struct stet_txn *txn = job->txn;
 
+	int rc = job->rc;
+
 	engine->bulk_busy = false;
 	txn->spilling = NULL;
-	if (job->rc == 0)
+	engine->bulk_failures = rc ? engine->bulk_failures + 1 : 0;
+	if (rc == 0)
 		spilled(job);
 	else
 		undo(job); /* the next spill goes elsewhere */
+	if (engine->bulk_failures > FAILURES_MAX)
+		stet_txn_doom(txn, rc); /* there is no better place */
 	stet_ticket_fire_all(&txn->spill_waiters, 0);
 	if (txn->ended)
 		stet_txn_end(txn);

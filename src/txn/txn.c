@@ -4,8 +4,9 @@
  * N2. PLAIN transactions hold no locks: what they change is published before the volume's lock is let go.
  * N3. What a transaction reserved stays promised until it ends; when it is ordered, the promise passes
  *     to the engine until a checkpoint has made the blocks live.
- * N4. When space runs short and nothing else helps, the transaction with the oldest view loses it: it is
- *     doomed with -ESTALE, and what only its view needed is released by the next checkpoint.
+ * N4. When space runs short and nothing else helps, the oldest transaction that only reads loses its view: it
+ *     is doomed with -ESTALE, and what only its view needed is released by the next checkpoint. One that
+ *     writes is not ended for it: whoever asks for space gets ENOSPC.
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -113,12 +114,14 @@ static bool give_up_view(struct stet_txn *txn)
 	return true;
 }
 
-bool stet_txn_expire_oldest_(struct stet_engine *engine)
+bool stet_txn_expire_oldest_(struct stet_engine *engine, bool writers)
 {
 	struct stet_list *pos;
 
 	STET_LIST_FOREACH(pos, &engine->txns) {
-		if (give_up_view(stet_container_of(pos, struct stet_txn, link)))
+		struct stet_txn *txn = stet_container_of(pos, struct stet_txn, link);
+
+		if ((writers || txn->read_only) && give_up_view(txn))
 			return true;
 	}
 	return false;

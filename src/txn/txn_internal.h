@@ -229,7 +229,8 @@ struct stet_engine {
 	uint64_t promised_ckpt; /* reserved by operations up to the cut in progress */
 	uint64_t promise_carry; /* bytes of items that do not fill a block yet */
 	struct stet_ticket_queue space_waiters;
-	bool clean_hopeless; /* the cleaner found nothing to do since the last change */
+	bool clean_hopeless;    /* the cleaner found nothing to do since the last change */
+	uint32_t bulk_failures; /* since a spill succeeded */
 	bool bulk_busy;
 	uint64_t bulk_writes; /* BULK groups performed and perhaps not flushed */
 	uint64_t bulk_flushed;
@@ -336,8 +337,9 @@ struct stet_txn {
 
 	struct stet_skiplist set; /* key -> struct stet_version */
 	uint64_t set_changes;
-	uint64_t set_bytes; /* memory of the entries */
-	uint64_t buf_bytes; /* unplaced data */
+	uint64_t set_bytes;   /* memory of the entries */
+	uint64_t final_bytes; /* of these, what a spill takes away: all but intents */
+	uint64_t buf_bytes;   /* unplaced data */
 	bool have_run;
 	struct stet_run run;            /* what was spilled */
 	uint64_t run_nodes, run_blocks; /* in it; data blocks that are new with it */
@@ -411,8 +413,8 @@ void stet_ckpt_flushed_(struct stet_engine *engine, struct stet_job *job, bool o
 void stet_ckpt_abort_(struct stet_engine *engine);
 /* Slots are short and the newest checkpoint freed at least a segment: another one releases it. */
 bool stet_release_due_(const struct stet_engine *engine);
-/* N4 of txn.c. True: the next checkpoint will release something. */
-bool stet_txn_expire_oldest_(struct stet_engine *engine);
+/* N4 of txn.c; writers: also of transactions that write. True: the next checkpoint will release something. */
+bool stet_txn_expire_oldest_(struct stet_engine *engine, bool writers);
 bool stet_ckpt_due_(const struct stet_engine *engine);
 
 /* recover.c */

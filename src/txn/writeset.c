@@ -3,13 +3,16 @@
  * X1. PUT, DEL and BUF entries are final: the locks taken before them guarantee that ordering finds the
  *     key as the transaction saw it. INTENT entries are merged at ordering with what is then current.
  * X2. An entry supersedes what the transaction's own run holds for the key.
- * X3. set_bytes and buf_bytes are what the entries hold in memory; they decide when to spill.
+ * X3. set_bytes and buf_bytes are what the entries hold in memory. final_bytes and buf_bytes decide when to
+ *     spill: a spill takes them to 0, so it never asks for another one by itself.
  */
 #include "base/assert.h"
 #include "base/mem.h"
 #include "txn/txn_internal.h"
 
 #include <string.h>
+
+#define NODE_BYTES 64u /* about what an entry takes besides its version */
 
 static uint64_t unplaced_bytes(const struct stet_version *v)
 {
@@ -22,7 +25,9 @@ static void account(struct stet_txn *txn, const struct stet_version *v, bool add
 {
 	uint64_t bytes = stet_version_memory_(v);
 	uint64_t data = unplaced_bytes(v);
+	uint64_t final = v->kind == STET_V_INTENT ? 0 : bytes + NODE_BYTES;
 
+	txn->final_bytes = add ? txn->final_bytes + final : txn->final_bytes - final;
 	txn->set_bytes = add ? txn->set_bytes + bytes : txn->set_bytes - bytes;
 	stet_cache_charge(txn->engine->cache, add ? (int64_t)bytes : -(int64_t)bytes);
 	if (add)
@@ -84,6 +89,7 @@ void stet_set_clear_(struct stet_txn *txn)
 	stet_skiplist_init(&txn->set, stet_engine_random(txn->engine), 0);
 	stet_cache_charge(txn->engine->cache, -(int64_t)txn->set_bytes);
 	txn->set_bytes = 0;
+	txn->final_bytes = 0;
 	txn->buf_bytes = 0;
 	txn->set_changes++;
 }

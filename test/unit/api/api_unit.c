@@ -37,6 +37,8 @@ static int write_inner(struct stet_device *dev, uint64_t off_bytes, const struct
 {
 	struct unit_device *u = unit_of(dev);
 
+	if (u->no_room)
+		return -ENOSPC;
 	return u->dead ? 0 : stet_device_writev(u->inner, off_bytes, iov, iov_count);
 }
 

@@ -36,7 +36,8 @@ struct unit_device {
 	/* --- atomic --- */
 	_Atomic unsigned flush_ms; /* how long a flush takes */
 	_Atomic bool fail_flush;
-	_Atomic bool dead; /* power is gone: what is written now is lost */
+	_Atomic bool no_room; /* writes give ENOSPC, as on a full host */
+	_Atomic bool dead;    /* power is gone: what is written now is lost */
 };
 
 struct unit_volume {

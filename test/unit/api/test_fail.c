@@ -55,6 +55,69 @@ static void full_volume(void **state)
 	assert_true(write_some(u->vol, 1) > 0);
 }
 
+/* Filled and emptied in transactions: who writes is told that there is no room, and is not ended for it. */
+static void full_by_transactions(void **state)
+{
+	struct unit_volume *u = *state;
+	static char data[64 << 10];
+	struct stet_file *file;
+	struct stet_txn *txn;
+	char name[32];
+	int rc = 0;
+	int n = 0;
+
+	for (; !rc; n++) {
+		snprintf(name, sizeof(name), "f%d", n);
+		OK(stet_begin(u->vol, 0, &txn));
+		rc = stet_openat(u->vol, txn, STET_ROOT, name, O_WRONLY | O_CREAT, 0644, &file);
+		if (!rc) {
+			ssize_t done = stet_pwrite(file, data, sizeof(data), 0);
+
+			rc = done < 0 ? (int)done : 0;
+			stet_file_close(file);
+		}
+		if (!rc)
+			rc = stet_commit(txn, 0);
+		if (rc)
+			stet_abort(txn);
+		assert_true(n < 2000);
+	}
+	assert_int_equal(rc, -ENOSPC);
+	assert_true(n > 100);
+	OK(stet_begin(u->vol, 0, &txn));
+	for (int i = 0; i < n - 1; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		OK(stet_unlinkat(u->vol, txn, STET_ROOT, name, 0));
+	}
+	OK(stet_commit(txn, 0));
+}
+
+/* The host has no room for what a transaction places early: it is told, after some tries. */
+static void no_room_for_a_spill(void **state)
+{
+	struct unit_volume *u = *state;
+	static char data[1 << 20];
+	struct stet_file *file;
+	struct stet_txn *txn;
+	ssize_t n = 0;
+
+	unit_write(u->vol, NULL, "before", "durable");
+	OK(stet_sync(u->vol));
+	u->wrap->no_room = true;
+	OK(stet_begin(u->vol, 0, &txn));
+	OK(stet_openat(u->vol, txn, STET_ROOT, "big", O_WRONLY | O_CREAT, 0644, &file));
+	for (uint64_t i = 0; i < 30 && n >= 0; i++)
+		n = stet_pwrite(file, data, sizeof(data), i << 20);
+	assert_int_equal(n, -ENOSPC);
+	stet_file_close(file);
+	stet_abort(txn);
+	u->wrap->no_room = false;
+	unit_write(u->vol, NULL, "after", "too");
+	unit_reopen(u, false);
+	unit_expect(u->vol, NULL, "before", "durable");
+	unit_expect(u->vol, NULL, "after", "too");
+}
+
 /* --- no memory --- */
 
 static int op_files(struct stet_volume *vol)
@@ -239,6 +302,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(full_volume, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(full_by_transactions, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(no_room_for_a_spill, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(no_memory, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(failed_flush, unit_set_up, unit_tear_down),
 	};

@@ -291,6 +291,44 @@ static void options(void **state)
 	assert_true(strlen(stet_version()) > 0);
 }
 
+static void null_handles(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn *txn;
+	struct stet_file *file;
+	struct stet_dir *it;
+	struct stet_dir_entry entry;
+	struct stet_statfs fs;
+	struct stet_stat st;
+	char buf[4];
+
+	FAILS(-EINVAL, stet_begin(NULL, 0, &txn));
+	FAILS(-EINVAL, stet_commit(NULL, 0));
+	stet_abort(NULL);
+	FAILS(-EINVAL, stet_changes(NULL, NULL, NULL));
+	FAILS(-EINVAL, stet_openat(NULL, NULL, STET_ROOT, "f", O_RDONLY, 0, &file));
+	FAILS(-EINVAL, stet_statat(NULL, NULL, STET_ROOT, "f", 0, &st));
+	FAILS(-EINVAL, stet_mkdirat(NULL, NULL, STET_ROOT, "f", 0700));
+	FAILS(-EINVAL, stet_unlinkat(NULL, NULL, STET_ROOT, "f", 0));
+	FAILS(-EINVAL, stet_getxattr(NULL, NULL, STET_ROOT, "f", 0, "user.a", buf, 4));
+	FAILS(-EINVAL, stet_dir_open(NULL, NULL, STET_ROOT, "", NULL, &it));
+	FAILS(-EINVAL, stet_dir_next(NULL, &entry));
+	stet_dir_close(NULL);
+	FAILS(-EINVAL, stet_pread(NULL, buf, 4, 0));
+	FAILS(-EINVAL, stet_pwrite(NULL, buf, 4, 0));
+	FAILS(-EINVAL, stet_append(NULL, buf, 4));
+	FAILS(-EINVAL, stet_truncate(NULL, 0));
+	FAILS(-EINVAL, stet_punch(NULL, 0, 1));
+	FAILS(-EINVAL, stet_fsync(NULL));
+	FAILS(-EINVAL, stet_file_stat(NULL, &st));
+	stet_file_close(NULL);
+	FAILS(-EINVAL, stet_sync(NULL));
+	FAILS(-EINVAL, stet_statfs(NULL, &fs));
+	FAILS(-EINVAL, stet_stats(NULL, NULL, NULL));
+	FAILS(-EINVAL, stet_clean(NULL, 1));
+	OK(stet_sync(vol));
+}
+
 /* Cleaning on demand, as long as there is something to clean: that ends, and finds it all again. */
 static void clean_to_the_end(void **state)
 {
@@ -341,6 +379,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(large_files, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(holes, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(options, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(null_handles, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(clean_to_the_end, unit_set_up, unit_tear_down),
 	};
 

@@ -446,12 +446,55 @@ static void test_overlays(void **state)
 	run_views(16 << 10, 1);
 }
 
+/* Keys that only an old view can see do not slow down those who list in parts. */
+static void test_listing_beside_old_view(void **state)
+{
+	struct stet_engine_stats stats;
+	struct stet_txn *old, *txn;
+	struct stet_key from, to, key;
+	struct stet_scan *scan;
+	struct stet_val val;
+	struct world w;
+	uint32_t count = 0;
+
+	(void)state;
+	world_init(&w, 5, 64, 1);
+	for (uint32_t i = 0; i < 3000; i++)
+		plain(&w);
+	assert_int_equal(stet_txn_begin(w.engine, STET_LEVEL_SNAPSHOT, true, &old), 0);
+	assert_int_equal(stet_engine_settle(w.engine), 0);
+	assert_int_equal(stet_txn_begin(w.engine, STET_LEVEL_SNAPSHOT, true, &txn), 0);
+	stet_key_kind(&from, 1, 1);
+	stet_key_kind(&to, UINT32_MAX, 1);
+	for (bool more = true; more;) { /* five keys at a time */
+		assert_int_equal(stet_scan_open(txn, &from, &to, &scan), 0);
+		for (int i = 0; i < 5 && more; i++) {
+			more = stet_scan_next(scan, &key, &val) == 1;
+			count += more;
+			if (more)
+				from = key;
+		}
+		stet_scan_close(scan);
+		from.b[from.bytes++] = 0;
+	}
+	assert_true(count > 300);
+	stet_engine_stats(w.engine, &stats);
+	assert_true(stats.delta_keys > 300);
+	assert_true(stats.invisible <= 2 * stats.delta_keys + count);
+	stet_txn_end(txn);
+	stet_txn_end(old);
+	assert_int_equal(stet_engine_settle(w.engine), 0);
+	stet_engine_close(w.engine);
+	stet_device_close(w.device);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_random),
 		cmocka_unit_test(test_views),
 		cmocka_unit_test(test_overlays),
+		cmocka_unit_test(test_listing_beside_old_view),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
