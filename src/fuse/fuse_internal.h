@@ -89,13 +89,14 @@ struct stet_fuse_view {
 	/* --- under server.lock --- */
 	struct stet_fuse_list link; /* server.views */
 	enum stet_fuse_view_state state;
-	struct stet_txn *txn; /* NULL: plain, or ended */
-	uint64_t calls;       /* in progress */
-	uint64_t refs;        /* its nodes, and those who hold on to it */
-	uint64_t handles;     /* open files */
-	pid_t flusher;        /* thread that may still open files while CLOSING; 0: none */
-	bool conflict;        /* met one */
-	int write_error;      /* of a page that the kernel wrote back: the commit must fail */
+	struct stet_txn *txn;        /* NULL: plain, or ended */
+	uint64_t calls;              /* in progress */
+	uint64_t refs;               /* its nodes, and those who hold on to it */
+	uint64_t handles;            /* open files */
+	struct stet_fuse_list nodes; /* TXN: of node.of_view, those that may hold their inode */
+	pid_t flusher;               /* thread that may still open files while CLOSING; 0: none */
+	bool conflict;               /* met one */
+	int write_error; /* of a page that the kernel wrote back: the commit must fail */
 };
 
 enum stet_fuse_node_kind {
@@ -122,14 +123,15 @@ struct stet_fuse_node {
 	uint32_t type; /* S_IFMT bits */
 
 	/* --- under server.lock --- */
-	struct stet_fuse_link by_id;  /* server.by_id */
-	struct stet_fuse_link by_ino; /* server.by_ino; not when replaced */
+	struct stet_fuse_link by_id;   /* server.by_id */
+	struct stet_fuse_link by_ino;  /* server.by_ino; not when replaced */
+	struct stet_fuse_list of_view; /* view.nodes; none: not TXN, or let go */
 	struct stet_fuse_view
 		*view; /* referenced; changes once, when it is replaced: MAIN to OLD */
 	bool replaced;
 	bool names_overflow; /* more than NAMES_MAX */
 	uint64_t lookups;    /* the kernel's references */
-	uint64_t holds;      /* on the inode, given back when the node goes */
+	uint64_t holds;      /* on the inode, given back when the node goes or its view has ended */
 	uint64_t handles;    /* completed opens */
 	uint64_t openings;   /* opens under way */
 	uint64_t calls;      /* in progress */
@@ -236,6 +238,8 @@ int stet_fuse_node_look_(struct stet_fuse_server *server, struct stet_fuse_view 
 /* The same for a guard directory, which has no inode. */
 int stet_fuse_node_guard_(struct stet_fuse_server *server, struct stet_fuse_view *view,
 			  struct stet_fuse_node **ret);
+/* Gives back what the nodes of a view that has ended hold. */
+void stet_fuse_nodes_let_go_(struct stet_fuse_server *server, struct stet_fuse_view *view);
 /* Takes back lookups. */
 void stet_fuse_node_forget_(struct stet_fuse_server *server, uint64_t id, uint64_t count);
 /* Under server.lock. NULL: none. */

@@ -5,9 +5,9 @@
  *	MOUNT/.stet/txn/ID       guard: mode 0700, of the transaction's owner
  *	MOUNT/.stet/txn/ID/root  the tree as the transaction sees it
  *
- * I1. The kernel keeps nothing about them (timeouts of 0), so nothing about them is ever
- *     invalidated: that would detach what is mounted on a view (`run` mounts its view somewhere
- *     else).
+ * I1. The kernel keeps nothing about them (timeouts of 0), so nothing about them is invalidated
+ *     while the transaction is open: that would detach what is mounted on a view (`run` mounts its
+ *     view somewhere else). When it has ended, the guard is (view.c, I6), as by any look at it.
  * I2. A guard's permissions are the only thing that keeps others out of a view; so nothing but
  *     the lookup of "root" in the guard leads to a view's nodes.
  * I3. Nothing can be made, renamed or removed in them: -EPERM.

@@ -2,15 +2,17 @@
  *
  * I1. A node id is never used again, so an answer that comes late cannot meet another file.
  * I2. A node lives while the kernel has it looked up, has it open or is opening it, or a call
- *     works on it; while it lives it holds its inode, so the file outlives its last name, and its
- *     view.
+ *     works on it; while it lives it refers to its view, and holds its inode, so the file outlives
+ *     its last name. Of a transaction that has ended the nodes hold nothing, not even with handles:
+ *     no call gets in and no lookup comes, and the kernel may know them for as long as it likes.
  * I3. An inode has at most one node in a view that can be looked up. When a commit changes a file
  *     that is open in the main tree, its node is replaced: it leaves the index, and sees an OLD
  *     view from then on; the next lookup makes a new node. Directories are never replaced.
  * I4. A call counts in its node and in its view, and answers before it ends. So who has closed a
  *     view (or replaced a node) and seen its calls end, knows that nobody uses its transaction
  *     any more.
- * I5. Holds are counted as they come with lookups and are given back all at once, without the lock.
+ * I5. Holds are counted as they come with lookups and are given back all at once, without the lock;
+ *     who gives them back has set the count to 0, or taken the node out, under the lock before.
  *
  * Lock: server.lock, for all of it, held for a few instructions each time.
  */
@@ -75,6 +77,9 @@ static struct stet_fuse_node *make_locked(struct stet_fuse_server *server, uint6
 	view->refs++;
 	stet_fuse_table_add(&server->by_id, &node->by_id, stet_fuse_mix(id));
 	stet_fuse_table_add(&server->by_ino, &node->by_ino, hash_of(view, ino));
+	stet_fuse_list_init(&node->of_view);
+	if (view->kind == STET_FUSE_TXN)
+		stet_fuse_list_add(&view->nodes, &node->of_view);
 	return node;
 }
 
@@ -103,6 +108,7 @@ int stet_fuse_nodes_init_(struct stet_fuse_server *server)
 		.begun_s = (int64_t)time(NULL),
 	};
 	stet_fuse_list_init(&server->main_view.link);
+	stet_fuse_list_init(&server->main_view.nodes);
 	stet_fuse_list_init(&server->views);
 	stet_fuse_list_init(&server->handles);
 	if (!stet_fuse_table_init(&server->by_id) || !stet_fuse_table_init(&server->by_ino) ||
@@ -159,6 +165,7 @@ static struct leftover maybe_gone_locked(struct stet_fuse_server *server,
 	stet_fuse_table_del(&server->by_id, &node->by_id);
 	if (!node->replaced)
 		stet_fuse_table_del(&server->by_ino, &node->by_ino);
+	stet_fuse_list_del(&node->of_view);
 	left.node = node;
 	if (stet_fuse_view_put_locked_(node->view))
 		left.view = node->view;
@@ -176,6 +183,30 @@ static void finish(struct stet_fuse_server *server, struct leftover left)
 	free(left.node);
 	if (left.view)
 		stet_fuse_view_destroy_(left.view);
+}
+
+void stet_fuse_nodes_let_go_(struct stet_fuse_server *server, struct stet_fuse_view *view)
+{
+	bool more = true;
+
+	while (more) {
+		uint64_t ino = 0, holds = 0;
+
+		pthread_mutex_lock(&server->lock);
+		more = !stet_fuse_list_empty(&view->nodes);
+		if (more) {
+			struct stet_fuse_node *node = stet_fuse_container_of(
+				view->nodes.next, struct stet_fuse_node, of_view);
+
+			stet_fuse_list_del(&node->of_view);
+			ino = node->ino;
+			holds = node->holds;
+			node->holds = 0;
+		}
+		pthread_mutex_unlock(&server->lock);
+		if (holds)
+			stet_ll_unhold(server->vol, ino, holds);
+	}
 }
 
 static struct stet_fuse_node *look_locked(struct stet_fuse_server *server,

@@ -12,6 +12,10 @@
  * I4. A page that could not be written back fails the commit: the kernel tells the program only
  *     at the next fsync or close.
  * I5. OLD views are never closed: they go with the last node that sees them.
+ * I6. Of a view that has ended the kernel may keep directories and files for as long as it likes. So
+ *     their holds are given back before whoever ends it is answered; and the kernel is told that the
+ *     guard is gone, which has it forget all that nobody uses. Nobody who looks at a guard waits
+ *     for the end of a transaction, so telling it does not either.
  * A crash of the daemon ends all transactions; nothing of them was visible.
  */
 #include "fuse/fuse_internal.h"
@@ -105,6 +109,7 @@ static struct stet_fuse_view *make(struct stet_fuse_server *server, enum stet_fu
 	view->id = stet_transaction_id(txn);
 	view->refs = 1;
 	view->begun_s = (int64_t)time(NULL);
+	stet_fuse_list_init(&view->nodes);
 	pthread_mutex_lock(&server->lock);
 	view->seq = server->next_seq++;
 	pthread_mutex_unlock(&server->lock);
@@ -191,6 +196,16 @@ static void drain(struct stet_fuse_server *server, struct stet_fuse_view *view,
 	pthread_mutex_unlock(&server->lock);
 }
 
+/* I6 */
+static void forget(struct stet_fuse_server *server, struct stet_fuse_view *view)
+{
+	char name[24];
+
+	stet_fuse_nodes_let_go_(server, view);
+	snprintf(name, sizeof(name), "%llu", (unsigned long long)view->id);
+	stet_fuse_inval_name_(server, STET_FUSE_ID_TXNS, name);
+}
+
 static void ended(struct stet_fuse_server *server, struct stet_fuse_view *view,
 		  struct stet_fuse_view_end *ret)
 {
@@ -202,6 +217,7 @@ static void ended(struct stet_fuse_server *server, struct stet_fuse_view *view,
 	ret->conflict = view->conflict;
 	pthread_mutex_unlock(&server->lock);
 	stet_fuse_drop_view_(server, view);
+	forget(server, view);
 	stet_fuse_view_put_(server, view); /* the first reference */
 }
 

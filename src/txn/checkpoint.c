@@ -13,6 +13,8 @@
  * C4. A failed write of nodes ends this checkpoint without a trace (its places are dropped); a later one
  *     starts anew. A failed write of the table is tried again elsewhere.
  * C5. Who waits for a checkpoint is told when the tree cannot be read: trying again would not help.
+ * C6. What was replaced comes free two checkpoints later. They come early when much was written, beside what is
+ *     free: when the next transaction needs the room, its own view would keep it.
  */
 #include "base/assert.h"
 #include "base/crc.h"
@@ -28,6 +30,15 @@
 #define TABLE_RETRIES_MAX 8u
 #define FAILURES_MAX 8u /* checkpoints that fail one after the other */
 
+/* Whether so many blocks are much beside what is free: at least an eighth of it, and 1/32 of the volume. */
+static bool is_much(const struct stet_engine *engine, uint64_t blocks,
+		    const struct stet_space_usage *u)
+{
+	uint64_t free_blocks = (uint64_t)u->slots_free * engine->sb.seg_blocks;
+
+	return blocks > u->capacity_blocks / 32 && blocks > free_blocks / 8;
+}
+
 bool stet_release_due_(const struct stet_engine *engine)
 {
 	struct stet_space_usage u;
@@ -35,7 +46,16 @@ bool stet_release_due_(const struct stet_engine *engine)
 	if (engine->freed_blocks < engine->sb.seg_blocks)
 		return false;
 	stet_space_usage(engine->space, &u);
-	return u.slots_free <= u.reserve_slots + 2;
+	return u.slots_free <= u.reserve_slots + 2 || is_much(engine, engine->freed_blocks, &u);
+}
+
+/* C6 */
+static bool accounting_due(const struct stet_engine *engine)
+{
+	struct stet_space_usage u;
+
+	stet_space_usage(engine->space, &u);
+	return is_much(engine, engine->promised, &u);
 }
 
 bool stet_ckpt_due_(const struct stet_engine *engine)
@@ -43,7 +63,7 @@ bool stet_ckpt_due_(const struct stet_engine *engine)
 	if (engine->failed || engine->config.read_only)
 		return false;
 	return engine->ckpt_wanted || engine->ckpt_waiters.n > 0 || stet_release_due_(engine) ||
-	       engine->delta_bytes > engine->delta_limit_bytes ||
+	       accounting_due(engine) || engine->delta_bytes > engine->delta_limit_bytes ||
 	       engine->unplaced_blocks * STET_BLOCK_SIZE > engine->dirty_limit_bytes ||
 	       stet_log_bytes_since(engine->log, engine->chain_serial) > engine->checkpoint_bytes;
 }

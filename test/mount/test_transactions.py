@@ -401,5 +401,87 @@ def test_growing_shows_no_zeros(m):
     equal(len(read(m.path("log"))), sum(98 + i + 32 for i in range(40)), "size")
 
 
+def stat_of(m, name):
+    """A counter that `stetfs stats` prints."""
+    for line in m.run("stats", m.dir).splitlines():
+        words = line.split()
+        if words and words[0] == name:
+            return int(words[-1].strip("()"))
+    raise Failure(f"no counter {name}")
+
+
+def wait_held(m, count, seconds=10):
+    """What the kernel forgets it tells a little later."""
+    until = time.monotonic() + seconds
+    while stat_of(m, "held_inodes") > count:
+        check(time.monotonic() < until, f"{stat_of(m, 'held_inodes')} held, not {count}")
+        time.sleep(0.02)
+
+
+def make_small(m):
+    """A small volume; the size of a file of which it holds six. (A transaction pins what is deleted
+    while it is open, and what was since the last checkpoint: two or three may not be enough.)"""
+    m.umount()
+    os.unlink(m.image)
+    m.size = "64M"
+    m.make()
+    m.mount()
+    return stat_of(m, "available") // 6
+
+
+def test_ended_views_hold_no_space(m):
+    """A view's files are not held once it has ended, though the kernel still knows them."""
+    size = make_small(m)
+    write(os.path.join(m.folder, "big"), os.urandom(size))
+    held = stat_of(m, "held_inodes")
+    for i in range(12):
+        code = 7 if i % 4 == 3 else 0
+        m.transaction(f"rm -rf app && mkdir app && cp {m.folder}/big app/ && exit {code}",
+                      code=code)
+        equal(stat_of(m, "held_inodes"), held, f"held after round {i}")
+    equal(os.path.getsize(m.path("app", "big")), size, "size")
+
+
+def test_ended_views_with_open_files_hold_no_space(m):
+    """Nor if somebody has them open still; closing and forgetting them gives nothing back twice."""
+    size = make_small(m)
+    held, fds = stat_of(m, "held_inodes"), []
+    for _ in range(12):
+        number, root = m.begin()
+        if os.path.exists(os.path.join(root, "big")):
+            os.unlink(os.path.join(root, "big"))
+        write(os.path.join(root, "big"), os.urandom(size))
+        fds.append(os.open(os.path.join(root, "big"), os.O_RDONLY))
+        fds.append(os.open(root, os.O_RDONLY))
+        check(stat_of(m, "held_inodes") > held, "an open view holds")
+        m.commit(number)
+        equal(stat_of(m, "held_inodes"), held, "held")
+    for fd in fds:
+        fails(errno.ESTALE, os.fstat, fd)
+        os.close(fd)
+    if os.access("/proc/sys/vm/drop_caches", os.W_OK):
+        write("/proc/sys/vm/drop_caches", b"2")  # the kernel forgets them now
+    equal(len(read(m.path("big"))), size, "size")
+
+
+def test_removed_files_are_not_held(m):
+    """The main tree: the kernel forgets what was removed, from outside or by a commit."""
+    size = make_small(m)
+    held, data = stat_of(m, "held_inodes"), os.urandom(size)
+    for i in range(8):
+        os.mkdir(m.path("app"))
+        write(m.path("app", "big"), data)
+        os.link(m.path("app", "big"), m.path("app", "other"))
+        check(read(m.path("app", "other")) == data, "cached")
+        if i % 2:
+            os.unlink(m.path("app", "big"))
+            os.rename(m.path("app", "other"), m.path("moved"))
+            os.unlink(m.path("moved"))
+            os.rmdir(m.path("app"))
+        else:
+            m.transaction("rm -r app")
+        wait_held(m, held)
+
+
 if __name__ == "__main__":
     main(globals())
