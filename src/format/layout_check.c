@@ -271,6 +271,7 @@ _Static_assert(STET_XATTR_INLINE_MAX < STET_VALUE_MAX, "an inline xattr fits an 
 _Static_assert(STET_XATTR_SIZE_MAX <= STET_EXTENT_BLOCKS_MAX * STET_BLOCK_SIZE,
 	       "an xattr fits one extent");
 _Static_assert(STET_KEY_MAX + STET_VALUE_MAX + 4 <=
-		       (STET_NODE_SIZE - sizeof(struct stet_node_disk) - 2 * STET_KEY_MAX) / 4,
+		       (STET_NODE_SIZE - sizeof(struct stet_node_disk) - (size_t)2 * STET_KEY_MAX) /
+			       4,
 	       "four items of any size fit a node");
 _Static_assert(STET_HEAD_BLOCKS > STET_CKPT_SLOT_BLOCK_1, "the head holds all fixed blocks");

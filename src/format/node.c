@@ -38,7 +38,7 @@ static struct stet_node_disk *header_mut(uint8_t *node)
 
 static uint32_t item_offset(const uint8_t *node, uint32_t index)
 {
-	return stet_get_le16(node + HEADER_BYTES + OFFSET_BYTES * index);
+	return stet_get_le16(node + HEADER_BYTES + (size_t)OFFSET_BYTES * index);
 }
 
 /* Where the item ends. */
@@ -202,7 +202,7 @@ void stet_node_add(struct stet_node_builder *b, const void *key, size_t key_byte
 		       suffix_bytes);
 	if (value_bytes > 0)
 		memcpy(item + STET_ITEM_HEADER_BYTES + suffix_bytes, value, value_bytes);
-	stet_put_le16(b->node + HEADER_BYTES + OFFSET_BYTES * b->item_count,
+	stet_put_le16(b->node + HEADER_BYTES + (size_t)OFFSET_BYTES * b->item_count,
 		      (uint16_t)b->items_start);
 	b->item_count++;
 }
