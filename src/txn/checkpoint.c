@@ -599,6 +599,7 @@ static void count_checkpoint(struct stet_engine *engine, const struct stet_ckpt 
 	engine->freed_blocks = ck->freed_blocks;
 	engine->stats.checkpoints++;
 	engine->ckpt_failures = 0;
+	engine->overlay_failures = 0;
 	engine->clean_hopeless = false; /* what it releases may make the difference */
 	stet_space_unreserve(engine->space, engine->promised_ckpt);
 	engine->promised_ckpt = 0;

@@ -20,6 +20,8 @@
 
 #include <string.h>
 
+#define FAILURES_MAX 8u /* writes that fail one after the other */
+
 struct stet_overlay {
 	struct stet_run run;
 	STET_VEC(struct stet_node_ptr) nodes;
@@ -293,6 +295,15 @@ static int rebase(struct stet_engine *engine, struct stet_view *view, struct ste
 	return 0;
 }
 
+/* Y5. Where nobody has a view to lose, none is tried until a checkpoint has got through. */
+static void give_up(struct stet_engine *engine)
+{
+	if (stet_txn_expire_oldest_(engine, true))
+		stet_delta_trim_(engine);
+	else
+		engine->overlay_failures = FAILURES_MAX + 1;
+}
+
 void stet_overlay_finish_(struct stet_job *job)
 {
 	struct stet_engine *engine = job->engine;
@@ -302,8 +313,12 @@ void stet_overlay_finish_(struct stet_job *job)
 	engine->bulk_busy = false;
 	if (job->rc) {
 		undo(job);
-		return; /* the next one goes elsewhere */
+		if (++engine->overlay_failures >
+		    FAILURES_MAX) /* else the next one goes elsewhere */
+			give_up(engine);
+		return;
 	}
+	engine->overlay_failures = 0;
 	stet_log_complete(job->group);
 	stet_placed_done_(job);
 	stet_job_destroy_(job);
@@ -331,7 +346,7 @@ bool stet_overlay_due_(const struct stet_engine *engine)
 	struct stet_list *pos;
 
 	if (engine->delta_bytes <= engine->delta_limit_bytes || engine->trimming ||
-	    engine->bulk_busy || engine->failed)
+	    engine->bulk_busy || engine->failed || engine->overlay_failures > FAILURES_MAX)
 		return false;
 	STET_LIST_FOREACH(pos, &engine->views) {
 		if (is_candidate(engine, stet_container_of(pos, struct stet_view, link)))
@@ -349,14 +364,9 @@ int stet_overlay_step_(struct stet_engine *engine, struct stet_job **ret)
 
 		if (!is_candidate(engine, view))
 			continue;
-		int rc = start(engine, view, ret);
-		if (!rc)
-			return 1;
-		if (stet_txn_expire_oldest_(engine, true)) { /* Y5 */
-			stet_delta_trim_(engine);
-			return 1;
-		}
-		return rc;
+		if (start(engine, view, ret))
+			give_up(engine);
+		return 1;
 	}
 	return 0;
 }

@@ -229,8 +229,9 @@ struct stet_engine {
 	uint64_t promised_ckpt; /* reserved by operations up to the cut in progress */
 	uint64_t promise_carry; /* bytes of items that do not fill a block yet */
 	struct stet_ticket_queue space_waiters;
-	bool clean_hopeless;    /* the cleaner found nothing to do since the last change */
-	uint32_t bulk_failures; /* since a spill succeeded */
+	bool clean_hopeless;       /* the cleaner found nothing to do since the last change */
+	uint32_t bulk_failures;    /* since a spill succeeded */
+	uint32_t overlay_failures; /* since an overlay, or a checkpoint, succeeded */
 	bool bulk_busy;
 	uint64_t bulk_writes; /* BULK groups performed and perhaps not flushed */
 	uint64_t bulk_flushed;
