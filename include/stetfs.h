@@ -28,6 +28,8 @@
  *             helps, then begin again
  *   -EDEADLK  (in a transaction) it was chosen to give up a cycle of waits; as -EBUSY
  *   -EAGAIN   the transaction was ended or is being committed by another thread
+ *   -ESTALE   (in a transaction) room or memory ran short and it had the oldest view: only stet_abort()
+ *             helps, then begin again
  *
  * Transactions
  *   Calls that take a `txn` run inside it; nobody else sees their changes until stet_commit().

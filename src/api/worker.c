@@ -6,7 +6,7 @@
  *     leaves a ticket, and is left alone until that fires.
  * B3. It works in slices. When others wait for the lock at the end of one, it stays away from the lock as
  *     long as the slice lasted, so they get at least half of the time; nobody else can starve it, for what
- *     they have in hand waits for it when it falls behind (E2 of engine.c).
+ *     they have in hand waits for it when it falls behind (E3 of engine.c).
  */
 #include "api/api_internal.h"
 

@@ -10,8 +10,9 @@
  *     What was superseded before it got one is placed now; no batch of the log can name it.
  * Y3. Buffers whose places no root owns are referenced, so that the places stay (V2 of version.c).
  * Y4. A view that is being read through an open scan waits: the scan reads the delta.
- * Y5. Where it cannot be done (no space, no memory) the transaction loses its view (N4 of txn.c): the delta
- *     never holds more than its limit for the sake of readers.
+ * Y5. Where it cannot be done (no space, no memory, writes that fail again and again) the oldest transaction
+ *     loses its view, also one that writes (N4 of txn.c). Only when none has one to lose the delta stays
+ *     over its share until the next checkpoint.
  */
 #include "base/assert.h"
 #include "base/crc.h"

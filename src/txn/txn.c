@@ -6,7 +6,7 @@
  *     to the engine until a checkpoint has made the blocks live.
  * N4. When space runs short and nothing else helps, the oldest transaction that only reads loses its view: it
  *     is doomed with -ESTALE, and what only its view needed is released by the next checkpoint. One that
- *     writes is not ended for it: whoever asks for space gets ENOSPC.
+ *     writes is not ended for space: whoever asks gets ENOSPC (for memory it may be: Y5 of overlay.c).
  */
 #include "base/assert.h"
 #include "base/mem.h"
