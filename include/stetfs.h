@@ -357,6 +357,23 @@ typedef int stet_changes_fn(void *arg, const struct stet_change *change);
  */
 STET_API_CHECKED int stet_changes(struct stet_txn *txn, stet_changes_fn *fn, void *arg);
 
+/** Give up all but what is at or below the paths. */
+#define STET_REVERT_OTHERS 0x1u
+
+/**
+ * Gives up a part of what the transaction has changed: the changes that stet_changes lists at or below one of
+ * `count` paths, or all the others. Both names of a rename count as its path. What was given up is again as it
+ * was when the transaction began, for it as for everybody; its locks stay, and what was read is still checked.
+ * What is left must stand alone; if it does not, nothing has changed and `why` (cap bytes; cap 0: none) holds one
+ * line that says what is in the way:
+ *   -EINVAL    e.g. a file that stays lies in a new directory that would go
+ *   -ENOENT    there is no change at or below one of the paths
+ * Calls of other threads in the transaction give -EAGAIN meanwhile. -EROFS: it is read-only. -ENOMEM, -EIO:
+ * as always, and if it had begun to give up, the transaction can only be aborted.
+ */
+STET_API_CHECKED int stet_revert(struct stet_txn *txn, unsigned flags, const char *const *paths,
+				 size_t count, char *why, size_t cap);
+
 /// Files ///
 
 /**

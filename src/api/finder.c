@@ -230,12 +230,13 @@ const struct stet_ll_touched_name *stet_finder_old_name_(struct stet_finder *f,
 	return stet_finder_changed_(f, name->new_ino, STET_BEFORE);
 }
 
-/* Whether the inode itself is to be listed as changed, at a path that is yet to be found. */
+/* Whether the inode itself is to be listed as changed, at a path that is yet to be found: it is where it was. */
 bool stet_finder_is_modified_(struct stet_finder *f, const struct stet_ll_touched_ino *touched)
 {
 	return !(touched->what & (STET_LL_TOUCHED_NEW | STET_LL_TOUCHED_GONE)) &&
 	       stet_finder_what_(touched->what) &&
-	       !stet_finder_changed_(f, touched->ino, STET_AFTER);
+	       (!stet_finder_changed_(f, touched->ino, STET_AFTER) ||
+		!stet_finder_changed_(f, touched->ino, STET_BEFORE));
 }
 
 /* --- files --- */
@@ -245,6 +246,28 @@ struct search {
 	size_t missing;
 };
 
+/* The transaction has given it to something else, or taken it away. */
+static bool is_changed_name(const struct stet_finder *f, uint64_t dir, const char *name)
+{
+	size_t low = 0, high = f->touched.names.n;
+
+	while (low < high) {
+		size_t mid = low + (high - low) / 2;
+		const struct stet_ll_touched_name *at = &f->touched.names.v[mid];
+		int order = (at->dir > dir) - (at->dir < dir);
+
+		if (order == 0)
+			order = strcmp(at->name, name);
+		if (order == 0)
+			return true;
+		if (order < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return false;
+}
+
 static int meet(void *arg, const struct stet_walk_entry *entry)
 {
 	struct search *s = arg;
@@ -252,7 +275,8 @@ static int meet(void *arg, const struct stet_walk_entry *entry)
 	int rc;
 
 	if (!touched || entry->depth == 0 || !stet_finder_is_modified_(s->finder, touched) ||
-	    stet_finder_place_(s->finder, entry->ino))
+	    stet_finder_place_(s->finder, entry->ino) ||
+	    is_changed_name(s->finder, entry->dir, entry->name))
 		return 0;
 	rc = remember(s->finder, entry->ino, entry->dir, entry->type, entry->name);
 	if (rc)

@@ -115,6 +115,25 @@ struct stet_fs_entry {
 STET_CHECKED int stet_fs_dir_next(struct stet_fs_dir *it, struct stet_fs_entry *ret);
 void stet_fs_dir_close(struct stet_fs_dir *it);
 
+/* --- giving up a part of a transaction --- */
+/* A name that the transaction has changed. */
+struct stet_fs_changed_name {
+	uint64_t dir;
+	struct stet_fs_name name;
+	struct stet_dirent old, now; /* ino 0: none */
+	bool reverted;
+};
+/* What is to be as if the transaction had not touched it. The caller has seen to it that the rest stands
+ * alone: an inode that is listed is in no name that is kept; no kept name lies in a directory that would go. */
+struct stet_fs_part {
+	const struct stet_fs_changed_name *name; /* all changed ones; by directory, then bytes */
+	size_t name_count;
+	const uint64_t *ino; /* whose content, attributes and xattrs are given up; rising */
+	size_t ino_count;
+};
+/* Not PLAIN, and not while it spills. A failure dooms the transaction; locks stay. */
+STET_CHECKED int stet_fs_revert(struct stet_fs_ctx *ctx, const struct stet_fs_part *part);
+
 /* --- attributes --- */
 STET_CHECKED int stet_fs_getattr(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_attr *ret);
 #define STET_FS_SET_MODE 0x01u

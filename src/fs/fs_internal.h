@@ -104,6 +104,7 @@ enum stet_claim_kind {
 	STET_CLAIM_TREE,     /* the directory is not among its ancestors: it was moved */
 	STET_CLAIM_ALIVE,    /* the inode exists: its data, attributes or xattrs changed */
 	STET_CLAIM_UNLINKED, /* no check: it may have lost its last name */
+	STET_CLAIM_KINDS,
 };
 
 struct fs_claim {
@@ -155,6 +156,8 @@ bool stet_state_claimed_(const struct stet_fs_ctx *ctx, uint64_t ino, enum stet_
 struct fs_file *stet_state_find_file_(const struct stet_fs_ctx *ctx, uint64_t ino);
 /* Finds or makes. */
 STET_CHECKED int stet_state_file_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_file **ret);
+/* Drops all that is remembered of an inode. */
+void stet_state_forget_(struct stet_fs_ctx *ctx, uint64_t ino);
 /* Changes go straight to the state that they are merged with: PLAIN, ordering, own inodes. */
 bool stet_state_direct_(const struct stet_fs_ctx *ctx, uint64_t ino);
 

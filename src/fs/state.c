@@ -36,6 +36,15 @@ static void free_nodes(struct stet_hash *hash)
 	stet_hash_release(hash);
 }
 
+static void free_file(struct fs_file *file)
+{
+	stet_vec_release(&file->mine.list);
+	stet_vec_release(&file->lazy.list);
+	stet_vec_release(&file->rests);
+	stet_buf_release(&file->append);
+	stet_free(file);
+}
+
 static void release(void *user)
 {
 	struct fs_state *state = user;
@@ -46,15 +55,8 @@ static void release(void *user)
 	free_nodes(&state->created);
 	STET_LIST_FOREACH_SAFE(pos, tmp, &state->claim_list)
 		stet_free(stet_container_of(pos, struct fs_claim, link));
-	STET_LIST_FOREACH_SAFE(pos, tmp, &state->file_list) {
-		struct fs_file *file = stet_container_of(pos, struct fs_file, link);
-
-		stet_vec_release(&file->mine.list);
-		stet_vec_release(&file->lazy.list);
-		stet_vec_release(&file->rests);
-		stet_buf_release(&file->append);
-		stet_free(file);
-	}
+	STET_LIST_FOREACH_SAFE(pos, tmp, &state->file_list)
+		free_file(stet_container_of(pos, struct fs_file, link));
 	stet_hash_release(&state->claims);
 	stet_hash_release(&state->files);
 	stet_free(state);
@@ -218,6 +220,41 @@ int stet_state_file_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_file **ret
 	stet_list_add_tail(&state->file_list, &file->link);
 	*ret = file;
 	return 0;
+}
+
+/* --- forgetting --- */
+
+static void forget_claim(struct fs_state *state, uint64_t ino, enum stet_claim_kind kind)
+{
+	struct fs_claim *claim = find_claim(state, ino, kind);
+
+	if (!claim)
+		return;
+	stet_hash_remove(&state->claims, &claim->node);
+	stet_list_del(&claim->link);
+	stet_free(claim);
+}
+
+void stet_state_forget_(struct stet_fs_ctx *ctx, uint64_t ino)
+{
+	struct fs_state *state = stet_state_(ctx);
+	struct fs_file *file = stet_state_find_file_(ctx, ino);
+	struct stet_hash_node *made;
+
+	if (!state)
+		return;
+	for (unsigned kind = 0; kind < STET_CLAIM_KINDS; kind++)
+		forget_claim(state, ino, (enum stet_claim_kind)kind);
+	if (file) {
+		stet_hash_remove(&state->files, &file->node);
+		stet_list_del(&file->link);
+		free_file(file);
+	}
+	made = stet_hash_find(&state->created, ino);
+	if (made) {
+		stet_hash_remove(&state->created, made);
+		stet_free(stet_container_of(made, struct fs_created, node));
+	}
 }
 
 /* --- ranges --- */

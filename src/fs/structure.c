@@ -118,6 +118,7 @@ static int check_claim(struct stet_fs_ctx *ctx, const struct fs_claim *claim)
 	case STET_CLAIM_ALIVE:
 		return check_alive(ctx, claim->ino); /* S5 */
 	case STET_CLAIM_UNLINKED:
+	case STET_CLAIM_KINDS:
 		break;
 	}
 	return 0;

@@ -201,6 +201,7 @@ static int put_version(struct stet_job *job, struct stet_dnode *dnode, bool *ret
 		*ret_patch = true;
 		return put_patch_records(job, dnode);
 	case STET_V_INTENT:
+	case STET_V_SAME:
 		break;
 	}
 	STET_ASSERT(false); /* X1: the delta holds finals only */

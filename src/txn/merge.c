@@ -4,7 +4,7 @@
  *     committed runs has the higher serial (the delta on a tie), then what lies over the tree, then the tree.
  * M2. A merge stays valid while keys come and go: a source whose structure changed is sought again
  *     behind the last key returned.
- * M3. An INTENT among the own entries is merged with what lies below it.
+ * M3. An INTENT among the own entries is merged with what lies below it; SAME is what lies below the own run.
  * M4. Keys of the delta that hold nothing for this point are passed no further than the next key of another
  *     source, or the end of the range: there may be very many, and each call begins anew behind the last.
  */
@@ -237,13 +237,15 @@ static int take_run(struct stet_merge *m, const struct stet_merge_run *r,
 }
 
 /* The value below the transaction's own entries: 0, 1 = gone, -ENOENT = not there at all. */
-static int value_below(struct stet_merge *m, const struct stet_key *key, struct stet_val *val)
+static int value_below(struct stet_merge *m, const struct stet_key *key, bool own_run,
+		       struct stet_val *val)
 {
+	size_t first = !own_run && m->txn && m->txn->have_run ? 1 : 0;
 	struct stet_version *v = NULL;
 
 	if (at_node(m->delta, key))
 		v = stet_delta_find_(m->delta->value, m->root->cut, m->serial);
-	for (size_t i = 0; i < m->runs.n; i++) {
+	for (size_t i = first; i < m->runs.n; i++) {
 		const struct stet_merge_run *r = &m->runs.v[i];
 
 		if (at_cursor(&r->cur, key) && (!r->ref || !v || r->run.serial > v->serial))
@@ -274,18 +276,18 @@ static int merge_intent(struct stet_merge *m, const struct stet_key *key,
 static int value_at(struct stet_merge *m, const struct stet_key *key, struct stet_val *val)
 {
 	if (!at_node(m->own, key))
-		return value_below(m, key, val);
+		return value_below(m, key, true, val);
 	const struct stet_version *v = m->own->value;
 	if (v->kind == STET_V_DEL)
 		return 1;
-	if (v->kind != STET_V_INTENT) {
+	if (stet_version_is_final_(v)) {
 		stet_version_val_(v, val);
 		return 0;
 	}
 	if (m->own_only)
-		return 0; /* the key is what counts: what the intent makes of it is read with it */
-	int below = value_below(m, key, val);
-	if (below < 0 && below != -ENOENT)
+		return 0; /* the key is what counts: what becomes of it is read with it */
+	int below = value_below(m, key, v->kind != STET_V_SAME, val);
+	if (v->kind == STET_V_SAME || (below < 0 && below != -ENOENT))
 		return below;
 	return merge_intent(m, key, v, below, val);
 }

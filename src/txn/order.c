@@ -112,28 +112,46 @@ static int validate(struct stet_txn *txn)
 	return rc;
 }
 
-/* Turns the intents into finals on the current state. */
-static int settle_intents(struct stet_txn *txn, const struct stet_stamp *stamp)
+/* X3 of writeset.c */
+static int settle_same(struct stet_txn *txn, const struct stet_key *key, const struct stet_val *now)
+{
+	if (!now)
+		return stet_txn_del(txn, key);
+	if (now->buf)
+		return stet_txn_put_buf(txn, key, now->buf, now->buf_from, now->buf_count,
+					now->birth);
+	return stet_txn_put(txn, key, now->b, now->bytes);
+}
+
+static int settle_intent(struct stet_txn *txn, const struct stet_key *key,
+			 const struct stet_version *v, const struct stet_val *now,
+			 const struct stet_stamp *stamp)
 {
 	const struct stet_engine_hooks *hooks = &txn->engine->hooks;
+	struct stet_val merged;
+	int rc = hooks->merge(hooks->arg, key, now, v->b, v->bytes, stamp, &merged);
 
+	return rc ? rc : stet_txn_put(txn, key, merged.b, merged.bytes);
+}
+
+/* Turns intents, and what was given up, into finals on the current state. */
+static int settle(struct stet_txn *txn, const struct stet_stamp *stamp)
+{
 	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node;
 	     node = stet_skiplist_next(node)) {
 		struct stet_version *v = node->value;
 		struct stet_key key = { .bytes = node->key_len };
-		struct stet_val base, merged;
+		struct stet_val now;
 
-		if (v->kind != STET_V_INTENT)
+		if (stet_version_is_final_(v))
 			continue;
 		memcpy(key.b, stet_skipnode_key(node), node->key_len);
 		int rc = stet_read_at_(txn->engine, txn->engine->root, txn->engine->serial, &key,
-				       &base);
+				       &now);
 		if (rc && rc != -ENOENT)
 			return rc;
-		rc = hooks->merge(hooks->arg, &key, rc ? NULL : &base, v->b, v->bytes, stamp,
-				  &merged);
-		if (!rc)
-			rc = stet_txn_put(txn, &key, merged.b, merged.bytes);
+		rc = v->kind == STET_V_SAME ? settle_same(txn, &key, rc ? NULL : &now)
+					    : settle_intent(txn, &key, v, rc ? NULL : &now, stamp);
 		if (rc)
 			return rc;
 	}
@@ -337,7 +355,7 @@ int stet_txn_order(struct stet_txn *txn, struct stet_ticket *ticket, uint64_t *r
 	if (!rc && !txn->read_only && engine->hooks.order)
 		rc = engine->hooks.order(engine->hooks.arg, txn, &stamp);
 	if (!rc && stet_txn_changed(txn)) {
-		rc = settle_intents(txn, &stamp);
+		rc = settle(txn, &stamp);
 		if (!rc)
 			rc = stet_txn_prepare(txn);
 		if (!rc)

@@ -75,7 +75,7 @@ static int next_entry(void *arg, struct stet_change *ret)
 	struct source *src = arg;
 	struct stet_skipnode *node = src->node;
 
-	while (node && ((struct stet_version *)node->value)->kind == STET_V_INTENT)
+	while (node && !stet_version_is_final_(node->value))
 		node = stet_skiplist_next(node);
 	if (!node)
 		return 0;

@@ -403,8 +403,12 @@ int stet_txn_changes(struct stet_txn *txn, stet_txn_change_fn *fn, void *arg)
 	if (rc)
 		return rc;
 	while ((rc = stet_merge_next_(&m, &key, &now, &gone)) == 1) {
-		int old = change_value(txn, &key, &then);
+		const struct stet_version *v = stet_set_find_(txn, key.b, key.bytes);
+		int old;
 
+		if (v && v->kind == STET_V_SAME)
+			continue;
+		old = change_value(txn, &key, &then);
 		if (old && old != -ENOENT) {
 			rc = old;
 			break;

@@ -119,6 +119,11 @@ STET_CHECKED int stet_txn_put_patch(struct stet_txn *txn, const struct stet_key 
 bool stet_txn_own_buf(struct stet_txn *txn, const struct stet_key *key,
 		      struct stet_databuf **ret_buf, uint16_t *ret_from, uint16_t *ret_count);
 
+/* The transaction gives up its changes to the keys that fn picks: they are again as others see them. What it
+ * locked stays locked. Any failure dooms it. Only while it does not spill; not PLAIN. */
+typedef bool stet_txn_key_fn(void *arg, const struct stet_key *key);
+STET_CHECKED int stet_txn_give_up(struct stet_txn *txn, stet_txn_key_fn *fn, void *arg);
+
 /* --- room for the layer above: structural claims and staged appends hang here --- */
 void stet_txn_set_user(struct stet_txn *txn, void *user, void (*release)(void *user));
 void *stet_txn_user(const struct stet_txn *txn);

@@ -17,6 +17,7 @@ enum stet_vkind {
 	STET_V_DEL,    /* the key is gone */
 	STET_V_BUF,    /* an extent whose blocks lie in a buffer */
 	STET_V_INTENT, /* write-sets only: bytes are an intent to merge at ordering */
+	STET_V_SAME,   /* write-sets only: as others see the key; hides what the own run has */
 };
 
 #define STET_PATCH_RANGES 8u
@@ -52,6 +53,8 @@ STET_CHECKED int stet_version_bytes_(enum stet_vkind kind, const void *bytes, si
 STET_CHECKED int stet_version_buf_(struct stet_databuf *buf, uint16_t from, uint16_t count,
 				   uint64_t birth, struct stet_version **ret);
 void stet_version_free_(struct stet_version *v); /* NULL ok; drops the buffer reference */
+/* What the key becomes does not depend on what others do. */
+bool stet_version_is_final_(const struct stet_version *v);
 size_t stet_version_memory_(const struct stet_version *v);
 /* Fills *ret from a version that is not DEL. birth/serial symbols stay. */
 void stet_version_val_(const struct stet_version *v, struct stet_val *ret);

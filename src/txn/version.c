@@ -53,6 +53,11 @@ void stet_version_free_(struct stet_version *v)
 	stet_free(v);
 }
 
+bool stet_version_is_final_(const struct stet_version *v)
+{
+	return v->kind != STET_V_INTENT && v->kind != STET_V_SAME;
+}
+
 size_t stet_version_memory_(const struct stet_version *v)
 {
 	size_t bytes = sizeof(*v) + v->bytes + v->room + 16;

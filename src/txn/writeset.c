@@ -3,8 +3,11 @@
  * X1. PUT, DEL and BUF entries are final: the locks taken before them guarantee that ordering finds the
  *     key as the transaction saw it. INTENT entries are merged at ordering with what is then current.
  * X2. An entry supersedes what the transaction's own run holds for the key.
- * X3. set_bytes and buf_bytes are what the entries hold in memory. final_bytes and buf_bytes decide when to
+ * X3. A SAME entry stands over a key of the run that was given up again. It becomes what is then current at
+ *     ordering: the cleaner may have moved it meanwhile.
+ * X4. set_bytes and buf_bytes are what the entries hold in memory. final_bytes and buf_bytes decide when to
  *     spill: a spill takes them to 0, so it never asks for another one by itself.
+ * X5. Intents are for keys that no run holds, so none meets a SAME entry.
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -25,7 +28,7 @@ static void account(struct stet_txn *txn, const struct stet_version *v, bool add
 {
 	uint64_t bytes = stet_version_memory_(v);
 	uint64_t data = unplaced_bytes(v);
-	uint64_t final = v->kind == STET_V_INTENT ? 0 : bytes + NODE_BYTES;
+	uint64_t final = stet_version_is_final_(v) ? bytes + NODE_BYTES : 0;
 
 	txn->final_bytes = add ? txn->final_bytes + final : txn->final_bytes - final;
 	txn->set_bytes = add ? txn->set_bytes + bytes : txn->set_bytes - bytes;
@@ -78,6 +81,19 @@ int stet_set_put_(struct stet_txn *txn, const struct stet_key *key, struct stet_
 	return 0;
 }
 
+/* Takes an entry out of the set. */
+static void remove_entry(struct stet_txn *txn, struct stet_skipnode *node)
+{
+	size_t bytes = stet_skiplist_bytes(&txn->set);
+
+	drop_entry(txn, node->value);
+	stet_skiplist_remove(&txn->set, node);
+	bytes -= stet_skiplist_bytes(&txn->set);
+	txn->set_bytes -= bytes;
+	stet_cache_charge(txn->engine->cache, -(int64_t)bytes);
+	txn->set_changes++;
+}
+
 static void free_entry(void *arg, struct stet_skipnode *node)
 {
 	drop_entry(arg, node->value);
@@ -101,20 +117,14 @@ void stet_set_spilled_(struct stet_txn *txn)
 	while (node) {
 		struct stet_skipnode *next = stet_skiplist_next(node);
 		struct stet_version *v = node->value;
-		size_t before = stet_skiplist_bytes(&txn->set);
 
 		if (v->spilling) {
 			for (uint32_t i = v->from; v->buf && i < (uint32_t)v->from + v->count; i++)
 				v->buf->rooted |= UINT64_C(1) << i;
-			drop_entry(txn, v);
-			stet_skiplist_remove(&txn->set, node);
-			before -= stet_skiplist_bytes(&txn->set);
-			txn->set_bytes -= before;
-			stet_cache_charge(txn->engine->cache, -(int64_t)before);
+			remove_entry(txn, node);
 		}
 		node = next;
 	}
-	txn->set_changes++;
 }
 
 int stet_set_split_(struct stet_txn *txn, struct stet_skipnode *node, uint16_t blocks)
@@ -247,7 +257,7 @@ static int own_value(struct stet_txn *txn, const struct stet_key *key, struct st
 		return stet_set_run_get_(txn, key, ret);
 	if (v->kind == STET_V_DEL)
 		return 1;
-	if (v->kind == STET_V_INTENT)
+	if (!stet_version_is_final_(v))
 		return -ENOENT;
 	stet_version_val_(v, ret);
 	return 0;
@@ -262,6 +272,7 @@ static int put_intent(struct stet_txn *txn, const struct stet_key *key, const vo
 	struct stet_version *v;
 	int rc;
 
+	STET_ASSERT(!prev || prev->kind == STET_V_INTENT); /* X5 */
 	stet_buf_init(&all);
 	rc = prev ? stet_buf_append(&all, prev->b, prev->bytes)
 		  : stet_buf_append(&all, intent, intent_bytes);
@@ -356,6 +367,8 @@ int stet_txn_get(struct stet_txn *txn, const struct stet_key *key, struct stet_v
 		return read_under_intent(txn, key, ret);
 	if (v->kind == STET_V_DEL)
 		return -ENOENT;
+	if (v->kind == STET_V_SAME)
+		return read_below(txn, key, ret);
 	if (v->kind != STET_V_INTENT) {
 		stet_version_val_(v, ret);
 		return 0;
@@ -365,4 +378,65 @@ int stet_txn_get(struct stet_txn *txn, const struct stet_key *key, struct stet_v
 		return rc;
 	return txn->engine->hooks.merge(txn->engine->hooks.arg, key, rc ? NULL : &base, v->b,
 					v->bytes, NULL, ret);
+}
+
+/* --- giving up --- */
+
+/* What nobody else has can be deleted: that is final, and may go into the run. */
+static int hide_key(struct stet_txn *txn, const struct stet_key *key)
+{
+	struct stet_version *v;
+	struct stet_val val;
+	int rc = read_below(txn, key, &val);
+
+	if (rc == -ENOENT)
+		return stet_txn_del(txn, key);
+	if (!rc)
+		rc = stet_version_bytes_(STET_V_SAME, NULL, 0, 0, &v);
+	return rc ? rc : stet_set_put_(txn, key, v);
+}
+
+/* X3 */
+static int hide_in_run(struct stet_txn *txn, stet_txn_key_fn *fn, void *arg)
+{
+	struct stet_root root = { txn->run.root, txn->run.root_level };
+	struct stet_tree_cursor cur;
+	int rc;
+
+	stet_tree_cursor_init(&cur, txn->engine->cache, STET_TREE_RUN, &root);
+	rc = stet_tree_cursor_seek(&cur, "", 0);
+	while (!rc && cur.valid) {
+		struct stet_key key = { .bytes = cur.key.bytes };
+
+		memcpy(key.b, cur.key.b, cur.key.bytes);
+		if (fn(arg, &key))
+			rc = hide_key(txn, &key);
+		if (!rc)
+			rc = stet_tree_cursor_next(&cur);
+	}
+	stet_tree_cursor_release(&cur);
+	return rc;
+}
+
+int stet_txn_give_up(struct stet_txn *txn, stet_txn_key_fn *fn, void *arg)
+{
+	struct stet_skipnode *node = stet_skiplist_first(&txn->set);
+	int rc = writable(txn);
+
+	STET_ASSERT(!txn->spilling && txn->level != STET_LEVEL_PLAIN);
+	if (rc)
+		return rc;
+	while (node) {
+		struct stet_skipnode *next = stet_skiplist_next(node);
+		struct stet_key key = { .bytes = node->key_len };
+
+		memcpy(key.b, stet_skipnode_key(node), node->key_len);
+		if (fn(arg, &key))
+			remove_entry(txn, node);
+		node = next;
+	}
+	rc = txn->have_run ? hide_in_run(txn, fn, arg) : 0;
+	if (rc)
+		stet_txn_doom(txn, rc);
+	return rc;
 }
