@@ -279,6 +279,17 @@ typedef void stet_ll_watch_fn(void *arg, enum stet_ll_phase phase,
  */
 STET_API_CHECKED int stet_ll_watch(struct stet_volume *vol, stet_ll_watch_fn *fn, void *arg);
 
+/** Called once, when a part was given up, with what has changed for the transaction by that; result is 0. */
+typedef void stet_ll_reverted_fn(void *arg, const struct stet_ll_touched *touched);
+
+/**
+ * As stet_revert; fn (NULL: none) is told what a cache of the transaction's state has to forget: a superset of
+ * the inodes, and the names. Called before anybody else can use the transaction; it may not use it either.
+ */
+STET_API_CHECKED int stet_ll_revert(struct stet_txn *txn, unsigned flags, const char *const *paths,
+				    size_t count, char *why, size_t cap, stet_ll_reverted_fn *fn,
+				    void *arg);
+
 #ifdef __cplusplus
 }
 #endif

@@ -435,13 +435,17 @@ static int give_up(struct part *p, struct stet_tx *tx)
 		fill_part(p);
 		rc = apply(p, tx);
 	}
+	return rc;
+}
+
+static void release(struct part *p)
+{
 	stet_finder_close_(&p->f);
 	stet_free(p->chosen);
 	stet_free(p->name);
 	stet_free(p->given_up);
 	stet_free(p->named_or_not);
 	stet_free(p->ino);
-	return rc;
 }
 
 /* --- the call --- */
@@ -489,8 +493,38 @@ static void unclaim(struct stet_tx *tx)
 	stet_api_unlock_(tx->vol);
 }
 
-int stet_revert(struct stet_tx *txn, unsigned flags, const char *const *paths, size_t count,
-		char *why, size_t cap)
+/* The names that were given up, and all inodes that the transaction touched. */
+static void tell(struct part *p, struct stet_tx *tx, stet_ll_reverted_fn *fn, void *arg)
+{
+	struct stet_ll_touched_name *names = p->f.touched.names.v;
+	struct stet_ll_touched touched = {
+		.txn_id = tx->id,
+		.ino = p->f.touched.inos.v,
+		.ino_count = p->f.touched.inos.n,
+		.name = names,
+	};
+
+	for (size_t i = 0; i < p->f.touched.names.n; i++) {
+		struct stet_ll_touched_name name = names[i];
+
+		if (!name_is_reverted(p, i))
+			continue;
+		names[i] = names[touched.name_count]; /* the list is freed as a whole */
+		names[touched.name_count] = (struct stet_ll_touched_name){
+			.dir = name.dir,
+			.name = name.name,
+			.old_ino = name.new_ino,
+			.new_ino = name.old_ino,
+		};
+		touched.name_count++;
+	}
+	for (size_t i = 0; i < p->f.touched.inos.n; i++)
+		p->f.touched.inos.v[i].what &= ~STET_API_TOUCHED_OURS;
+	fn(arg, &touched);
+}
+
+int stet_ll_revert(struct stet_tx *txn, unsigned flags, const char *const *paths, size_t count,
+		   char *why, size_t cap, stet_ll_reverted_fn *fn, void *arg)
 {
 	struct part p = { .others = flags & STET_REVERT_OTHERS, .why = why, .cap = cap };
 	int rc = stet_api_check_handle_(txn);
@@ -510,8 +544,17 @@ int stet_revert(struct stet_tx *txn, unsigned flags, const char *const *paths, s
 		rc = claim(txn);
 	if (!rc) {
 		rc = give_up(&p, txn);
+		if (!rc && fn)
+			tell(&p, txn, fn, arg);
 		unclaim(txn);
+		release(&p);
 	}
 	stet_free(p.wanted);
 	return rc;
+}
+
+int stet_revert(struct stet_tx *txn, unsigned flags, const char *const *paths, size_t count,
+		char *why, size_t cap)
+{
+	return stet_ll_revert(txn, flags, paths, count, why, cap, NULL, NULL);
 }

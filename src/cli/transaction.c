@@ -103,9 +103,31 @@ int stet_cli_fail_commit_(const char *what, const struct stet_control_end *end)
 	return STET_CLI_FAILED;
 }
 
+/* Without `only` all of it. A dropped part leaves the transaction open. */
+static int end_transaction(struct stet_control *ctl, uint64_t id, bool commits,
+			   const struct stet_cli_words *only, struct stet_control_end *end)
+{
+	const char *const *paths = (const char *const *)only->word;
+	size_t count = (size_t)only->count;
+
+	if (commits && count)
+		return stet_control_commit_only(ctl, id, paths, count, 0, end);
+	if (commits)
+		return stet_control_commit(ctl, id, 0, end);
+	return count ? stet_control_revert(ctl, id, paths, count)
+		     : stet_control_abort(ctl, id, end);
+}
+
 static int run_end(const struct stet_cli_command *cmd, struct stet_cli_words *words, bool commits)
 {
-	const struct stet_cli_option options[] = { { 0 } };
+	bool is_part = false;
+	const struct stet_cli_option options[] = {
+		{ 0, "only", STET_CLI_FLAG, &is_part, NULL,
+		  commits ? "commit these paths, and drop what else was changed"
+			  : "drop these paths, and go on with what else was changed" },
+		{ 0 },
+	};
+	struct stet_cli_words only = { 0 };
 	struct stet_control_end end = { 0 };
 	struct stet_control *ctl = NULL;
 	uint64_t id = 0;
@@ -114,10 +136,15 @@ static int run_end(const struct stet_cli_command *cmd, struct stet_cli_words *wo
 
 	if (!stet_cli_parse_(cmd, options, words, &code))
 		return code;
+	only.word = words->word + 2;
+	only.count = words->count - 2;
+	if (is_part != (only.count > 0))
+		return stet_cli_misuse_(cmd, is_part ? "--only needs a path"
+						     : "paths are given with --only");
 	code = find_transaction(cmd, words, &ctl, &id);
 	if (code)
 		return code;
-	rc = commits ? stet_control_commit(ctl, id, 0, &end) : stet_control_abort(ctl, id, &end);
+	rc = end_transaction(ctl, id, commits, &only, &end);
 	if (rc)
 		code = fail_transaction(ctl, words->word[1], rc);
 	else if (end.result)
@@ -138,19 +165,25 @@ static int run_abort(const struct stet_cli_command *cmd, struct stet_cli_words *
 
 const struct stet_cli_command stet_cli_commit_ = {
 	.name = "commit",
-	.synopsis = "DIR NUMBER",
+	.synopsis = "DIR NUMBER [--only PATH...]",
 	.summary = "Commit a transaction: its changes become visible and durable together",
+	.details = "PATHs are as `stetfs diff` prints them; each stands for what is below it too. "
+		   "If a part does "
+		   "not stand\nalone, it is refused, and the transaction goes on.",
 	.min_words = 2,
-	.max_words = 2,
+	.max_words = STET_CLI_NO_LIMIT,
 	.run = run_commit,
 };
 
 const struct stet_cli_command stet_cli_abort_ = {
 	.name = "abort",
-	.synopsis = "DIR NUMBER",
-	.summary = "Drop a transaction and all its changes",
+	.synopsis = "DIR NUMBER [--only PATH...]",
+	.summary = "Drop a transaction and all its changes, or a part of them",
+	.details = "PATHs are as `stetfs diff` prints them; each stands for what is below it too. "
+		   "If the rest does "
+		   "not stand\nalone, it is refused. The transaction then goes on with the rest.",
 	.min_words = 2,
-	.max_words = 2,
+	.max_words = STET_CLI_NO_LIMIT,
 	.run = run_abort,
 };
 

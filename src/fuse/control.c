@@ -221,7 +221,8 @@ static int lost(struct stet_control *ctl, int rc)
 typedef int item_fn(void *arg, const struct stet_fuse_wire_in *in);
 
 /* Returns what the daemon said, or what fn returned to stop, or why it could not be asked. */
-static int call(struct stet_control *ctl, struct stet_fuse_wire request, item_fn *fn, void *arg)
+static int call_with(struct stet_control *ctl, struct stet_fuse_wire request, const char *text,
+		     size_t len, item_fn *fn, void *arg)
 {
 	int stopped = 0;
 	int rc;
@@ -229,7 +230,7 @@ static int call(struct stet_control *ctl, struct stet_fuse_wire request, item_fn
 	ctl->why[0] = 0;
 	if (ctl->broken)
 		return lost(ctl, -EPIPE);
-	rc = stet_fuse_wire_send_(ctl->fd, request, "", 0, NULL);
+	rc = stet_fuse_wire_send_(ctl->fd, request, text, len, NULL);
 	while (!rc) {
 		rc = stet_fuse_wire_receive_(ctl->fd, &ctl->in);
 		if (rc || ctl->in.head.kind == STET_FUSE_WIRE_END)
@@ -244,6 +245,11 @@ static int call(struct stet_control *ctl, struct stet_fuse_wire request, item_fn
 	if (ctl->in.head.result)
 		snprintf(ctl->why, sizeof(ctl->why), "%s", ctl->in.a);
 	return stopped ? stopped : ctl->in.head.result;
+}
+
+static int call(struct stet_control *ctl, struct stet_fuse_wire request, item_fn *fn, void *arg)
+{
+	return call_with(ctl, request, "", 0, fn, arg);
 }
 
 int stet_control_begin(struct stet_control *ctl, unsigned level, unsigned flags,
@@ -288,6 +294,56 @@ int stet_control_commit(struct stet_control *ctl, uint64_t id, unsigned flags,
 	};
 
 	return end(ctl, request, ret);
+}
+
+/* Sends paths, as many as a message holds at a time. */
+static int send_paths(struct stet_control *ctl, const char *const *paths, size_t count)
+{
+	struct stet_fuse_wire request = { .kind = STET_FUSE_WIRE_PATHS };
+	char *text = malloc(STET_FUSE_WIRE_TEXT_MAX);
+	size_t len = 0;
+	int rc = text ? 0 : -ENOMEM;
+
+	for (size_t i = 0; i < count && !rc; i++) {
+		size_t more = strlen(paths[i]) + 1;
+
+		if (more > PATH_MAX)
+			rc = -ENAMETOOLONG;
+		else if (len + more > STET_FUSE_WIRE_TEXT_MAX - 2) {
+			rc = call_with(ctl, request, text, len, NULL, NULL);
+			len = 0;
+		}
+		if (!rc) {
+			memcpy(text + len, paths[i], more);
+			len += more;
+		}
+	}
+	if (!rc && len > 0)
+		rc = call_with(ctl, request, text, len, NULL, NULL);
+	free(text);
+	return rc;
+}
+
+int stet_control_commit_only(struct stet_control *ctl, uint64_t id, const char *const *paths,
+			     size_t count, unsigned flags, struct stet_control_end *ret)
+{
+	struct stet_fuse_wire request = {
+		.kind = STET_FUSE_WIRE_COMMIT,
+		.flags = flags | STET_FUSE_WIRE_ONLY,
+		.id = id,
+	};
+	int rc = send_paths(ctl, paths, count);
+
+	return rc ? rc : end(ctl, request, ret);
+}
+
+int stet_control_revert(struct stet_control *ctl, uint64_t id, const char *const *paths,
+			size_t count)
+{
+	struct stet_fuse_wire request = { .kind = STET_FUSE_WIRE_REVERT, .id = id };
+	int rc = send_paths(ctl, paths, count);
+
+	return rc ? rc : call(ctl, request, NULL, NULL);
 }
 
 int stet_control_abort(struct stet_control *ctl, uint64_t id, struct stet_control_end *ret)

@@ -117,6 +117,18 @@ struct stet_control_end {
 int stet_control_commit(struct stet_control *ctl, uint64_t id, unsigned flags,
 			struct stet_control_end *ret);
 
+/**
+ * The same for a part: only the changes at or below `count` paths (as stet_control_changes gives them; see
+ * stet_revert) are committed, and the others dropped. -EINVAL: what would be left does not stand alone, or a path
+ * names no change (stet_control_why says which): the transaction goes on as it was. -E2BIG: too many paths.
+ */
+int stet_control_commit_only(struct stet_control *ctl, uint64_t id, const char *const *paths,
+			     size_t count, unsigned flags, struct stet_control_end *ret);
+
+/** Drops the changes at or below the paths; the transaction goes on with the others. Errors as above. */
+int stet_control_revert(struct stet_control *ctl, uint64_t id, const char *const *paths,
+			size_t count);
+
 /** Drops a transaction. ret may be NULL. */
 int stet_control_abort(struct stet_control *ctl, uint64_t id, struct stet_control_end *ret);
 

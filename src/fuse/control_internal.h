@@ -35,7 +35,9 @@ enum stet_fuse_wire_kind {
 	STET_FUSE_WIRE_ITEM,
 	STET_FUSE_WIRE_END,
 	/* requests that came later: numbers stay as they are */
-	STET_FUSE_WIRE_MORE, /* id; value: inode number. END: id: btime_ns, value: data_version */
+	STET_FUSE_WIRE_MORE,   /* id; value: inode number. END: id: btime_ns, value: data_version */
+	STET_FUSE_WIRE_PATHS,  /* a: paths, a NUL after each; kept for the next REVERT or COMMIT */
+	STET_FUSE_WIRE_REVERT, /* id; gives up the paths */
 };
 
 /* One message is one packet: this, then text a with its NUL, then text b with its. */
@@ -48,6 +50,9 @@ struct stet_fuse_wire {
 	uint64_t value;
 	uint32_t a_len, b_len; /* without the NULs; a may also be bytes of a structure */
 };
+
+/* COMMIT: flags, beside those of stet_commit: only the paths that were sent. */
+#define STET_FUSE_WIRE_ONLY 0x100u
 
 /* END of COMMIT and ABORT: flags. */
 #define STET_FUSE_WIRE_CONFLICT 0x1u

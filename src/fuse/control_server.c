@@ -35,9 +35,10 @@
 #define STACK_BYTES ((size_t)256 * 1024)
 #define BACKLOG 64
 #define NAME_TRIES 16u
-#define SEND_TIMEOUT_S 10     /* I6, and the next two */
-#define CONNECTIONS_MAX 64u   /* of one user */
-#define TRANSACTIONS_MAX 256u /* of one user, open at a time */
+#define SEND_TIMEOUT_S 10                 /* I6, and the next two */
+#define CONNECTIONS_MAX 64u               /* of one user */
+#define TRANSACTIONS_MAX 256u             /* of one user, open at a time */
+#define PATHS_BYTES_MAX ((size_t)4 << 20) /* of one connection */
 
 struct connection {
 	/* --- set at start, then constant --- */
@@ -50,6 +51,8 @@ struct connection {
 	/* --- of its thread --- */
 	struct stet_fuse_list bound; /* of bound.link */
 	struct stet_fuse_wire_in in;
+	char *paths; /* owned; for the next request that is about a part; a NUL after each */
+	size_t paths_len;
 
 	/* --- under control.lock --- */
 	struct stet_fuse_list link;
@@ -237,6 +240,81 @@ static struct stet_fuse_view *view_of(struct connection *c, uint64_t id, int *re
 	return view;
 }
 
+/* --- a part of a transaction --- */
+
+static int do_paths(struct connection *c, const struct stet_fuse_wire_in *in)
+{
+	size_t len = in->head.a_len;
+	char *more;
+
+	if (len > PATHS_BYTES_MAX - c->paths_len)
+		return send_result(c, -E2BIG, "too many paths");
+	if (len == 0 || in->a[len - 1] != 0)
+		return send_result(c, -EINVAL, "that is no list of paths");
+	more = realloc(c->paths, c->paths_len + len);
+	if (!more)
+		return send_result(c, -ENOMEM, "no memory");
+	memcpy(more + c->paths_len, in->a, len);
+	c->paths = more;
+	c->paths_len += len;
+	return send_result(c, 0, NULL);
+}
+
+static void forget_paths(struct connection *c)
+{
+	free(c->paths);
+	c->paths = NULL;
+	c->paths_len = 0;
+}
+
+/* The paths that were sent, as a list; it borrows them. -EINVAL: there are none. */
+static int take_paths(const struct connection *c, struct stet_fuse_part *ret)
+{
+	const char **path;
+	size_t count = 0;
+
+	for (size_t at = 0; at < c->paths_len; at++)
+		count += c->paths[at] == 0;
+	path = calloc(count + 1, sizeof(*path));
+	if (!path)
+		return -ENOMEM;
+	for (size_t at = 0, i = 0; i < count; at += strlen(c->paths + at) + 1)
+		path[i++] = c->paths + at;
+	*ret = (struct stet_fuse_part){ path, count };
+	return count ? 0 : -EINVAL;
+}
+
+static int do_revert(struct connection *c, const struct stet_fuse_wire *in)
+{
+	struct stet_fuse_view_end end = { 0 };
+	struct stet_fuse_part part = { 0 };
+	int rc = 0;
+	struct stet_fuse_view *view = view_of(c, in->id, &rc);
+
+	if (!view)
+		return rc;
+	rc = take_paths(c, &part);
+	if (!rc)
+		rc = stet_fuse_view_revert_(c->server, view, &part, &end);
+	free((void *)(uintptr_t)part.path);
+	stet_fuse_view_put_(c->server, view);
+	return send_result(c, rc == -ENOENT && end.text[0] ? -EINVAL : rc,
+			   end.text[0] ? end.text : NULL);
+}
+
+static int commit(struct connection *c, const struct stet_fuse_wire *in,
+		  struct stet_fuse_view *view, struct stet_fuse_view_end *ret)
+{
+	unsigned flags = in->flags & ~STET_FUSE_WIRE_ONLY;
+	struct stet_fuse_part part = { 0 };
+	int rc = in->flags & STET_FUSE_WIRE_ONLY ? take_paths(c, &part) : 0;
+
+	if (!rc)
+		rc = stet_fuse_view_commit_(c->server, view, flags, &part, ret);
+	free((void *)(uintptr_t)part.path);
+	return rc;
+}
+
 static int do_end(struct connection *c, const struct stet_fuse_wire *in)
 {
 	struct stet_fuse_wire head = { 0 };
@@ -247,9 +325,13 @@ static int do_end(struct connection *c, const struct stet_fuse_wire *in)
 	if (!view)
 		return rc;
 	if (in->kind == STET_FUSE_WIRE_COMMIT)
-		rc = stet_fuse_view_commit_(c->server, view, in->flags, &end);
+		rc = commit(c, in, view, &end);
 	else
 		rc = stet_fuse_view_abort_(c->server, view, &end);
+	if (rc && rc != -ENOENT) { /* it goes on */
+		stet_fuse_view_put_(c->server, view);
+		return send_result(c, rc, end.text[0] ? end.text : NULL);
+	}
 	unbind(c, view);
 	stet_fuse_view_put_(c->server, view);
 	if (rc)
@@ -457,13 +539,22 @@ static int do_shutdown(struct connection *c, const struct stet_fuse_wire *in)
 static int answer(struct connection *c)
 {
 	const struct stet_fuse_wire *in = &c->in.head;
+	int rc;
 
 	switch (in->kind) {
 	case STET_FUSE_WIRE_BEGIN:
 		return do_begin(c, in);
+	case STET_FUSE_WIRE_PATHS:
+		return do_paths(c, &c->in);
+	case STET_FUSE_WIRE_REVERT:
+		rc = do_revert(c, in);
+		forget_paths(c);
+		return rc;
 	case STET_FUSE_WIRE_COMMIT:
 	case STET_FUSE_WIRE_ABORT:
-		return do_end(c, in);
+		rc = do_end(c, in);
+		forget_paths(c);
+		return rc;
 	case STET_FUSE_WIRE_CHANGES:
 		return do_changes(c, in);
 	case STET_FUSE_WIRE_MORE:
@@ -500,6 +591,7 @@ static void *serve_connection(void *arg)
 	abort_bound(c);             /* I1 */
 	shutdown(c->fd, SHUT_RDWR); /* it is closed when it is reaped */
 	stet_fuse_wire_release_(&c->in);
+	forget_paths(c);
 	pthread_mutex_lock(&c->control->lock);
 	c->over = true;
 	pthread_mutex_unlock(&c->control->lock);

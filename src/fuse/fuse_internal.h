@@ -68,6 +68,7 @@ enum stet_fuse_view_kind {
 
 enum stet_fuse_view_state {
 	STET_FUSE_OPEN,
+	STET_FUSE_PAUSED,  /* calls wait: a part of it is being given up */
 	STET_FUSE_CLOSING, /* takes only what the kernel must still write: pages of mappings */
 	STET_FUSE_CLOSED,  /* takes nothing any more; the transaction is being ended */
 	STET_FUSE_ENDED,   /* txn is NULL; waits for the kernel to forget its nodes */
@@ -435,9 +436,20 @@ struct stet_fuse_view_end {
 	bool conflict;
 	char text[1024];
 };
-/* End it; -ENOENT: somebody else has, or does. */
+/* Paths in a view; count 0: no part is meant. */
+struct stet_fuse_part {
+	const char *const *path;
+	size_t count;
+};
+/* End it; -ENOENT: somebody else has, or does. part: commits only that, and drops the rest; if that does not
+ * stand alone, -EINVAL (a path that names no change: the same), the view stays open and the reason is in
+ * ret->text. */
 int stet_fuse_view_commit_(struct stet_fuse_server *server, struct stet_fuse_view *view,
-			   unsigned flags, struct stet_fuse_view_end *ret);
+			   unsigned flags, const struct stet_fuse_part *part,
+			   struct stet_fuse_view_end *ret);
+/* Gives up a part; the view stays open. Otherwise as commit. */
+int stet_fuse_view_revert_(struct stet_fuse_server *server, struct stet_fuse_view *view,
+			   const struct stet_fuse_part *part, struct stet_fuse_view_end *ret);
 int stet_fuse_view_abort_(struct stet_fuse_server *server, struct stet_fuse_view *view,
 			  struct stet_fuse_view_end *ret);
 /* Keeps the view from being ended, as a call does, until leave. -ENOENT: it is not open. */

@@ -381,11 +381,24 @@ static bool may_enter(const struct stet_fuse_node *node, fuse_req_t req,
 	case STET_FUSE_CLOSING:
 		return access == STET_FUSE_WRITEBACK ||
 		       (view->flusher && view->flusher == fuse_req_ctx(req)->pid);
+	case STET_FUSE_PAUSED: /* see wait_for_view_locked */
 	case STET_FUSE_CLOSED:
 	case STET_FUSE_ENDED:
 		break;
 	}
 	return false;
+}
+
+/* The node, when its view does not pause; NULL: there is none, or it has gone meanwhile. */
+static struct stet_fuse_node *wait_for_view_locked(struct stet_fuse_server *server, fuse_ino_t id)
+{
+	struct stet_fuse_node *node = stet_fuse_node_find_locked_(server, id);
+
+	while (node && node->view->state == STET_FUSE_PAUSED) {
+		pthread_cond_wait(&server->drained, &server->lock);
+		node = stet_fuse_node_find_locked_(server, id);
+	}
+	return node;
 }
 
 bool stet_fuse_call_begin_(struct stet_fuse_call *call, fuse_req_t req, fuse_ino_t id,
@@ -397,7 +410,7 @@ bool stet_fuse_call_begin_(struct stet_fuse_call *call, fuse_req_t req, fuse_ino
 
 	stet_fuse_count_(server, requests);
 	pthread_mutex_lock(&server->lock);
-	node = stet_fuse_node_find_locked_(server, id);
+	node = wait_for_view_locked(server, id);
 	if (!node || !may_enter(node, req, access))
 		err = ESTALE;
 	else if (access == STET_FUSE_NO_GUARDS && node->kind != STET_FUSE_NODE_INO)

@@ -147,6 +147,7 @@ static int may_open_locked(const struct opening *o)
 		return -ESTALE;
 	switch (o->view->state) {
 	case STET_FUSE_OPEN:
+	case STET_FUSE_PAUSED:
 		return 0;
 	case STET_FUSE_CLOSING:
 		return o->view->flusher == fuse_req_ctx(o->req)->pid ? 0 : -ESTALE;

@@ -1,10 +1,12 @@
 /* view.c - the life of views.
  *
  *	OPEN ---commit---> CLOSING ---flushed---> CLOSED ---> ENDED ---forgotten---> gone
- *	     ---abort-----------------------------^
+ *	     ---abort-----------------------------^   |
+ *	     <--the part to commit does not stand alone
+ *	     <--> PAUSED, while a part of it is given up
  *
- * I1. Whoever moves a view out of OPEN ends it; everybody else gets -ENOENT. So a transaction is
- *     ended once.
+ * I1. Whoever moves a view out of OPEN ends it, or moves it back; everybody else gets -ENOENT. So a
+ *     transaction is ended once.
  * I2. In CLOSING only pages that the kernel writes back enter (and the flusher's own opens): what
  *     a mapping has accepted is part of the commit. In CLOSED nothing enters.
  * I3. The transaction is ended only when no call is left in the view (node.c, I4); openings are
@@ -16,13 +18,17 @@
  *     their holds are given back before whoever ends it is answered; and the kernel is told that the
  *     guard is gone, which has it forget all that nobody uses. Nobody who looks at a guard waits
  *     for the end of a transaction, so telling it does not either.
+ * I7. PAUSED asks nothing of the kernel, and lasts as long as the library needs to take a write-set apart: calls
+ *     wait in their threads. What was mapped and changed before has been written back when it begins.
  * A crash of the daemon ends all transactions; nothing of them was visible.
  */
 #include "fuse/fuse_internal.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -55,22 +61,28 @@ void stet_fuse_view_put_(struct stet_fuse_server *server, struct stet_fuse_view 
 		stet_fuse_view_destroy_(view);
 }
 
-struct stet_fuse_view *stet_fuse_view_find_(struct stet_fuse_server *server, uint64_t id)
+static struct stet_fuse_view *find_locked(struct stet_fuse_server *server, uint64_t id)
 {
-	struct stet_fuse_view *found = NULL;
-
-	pthread_mutex_lock(&server->lock);
 	for (struct stet_fuse_list *l = server->views.next; l != &server->views; l = l->next) {
 		struct stet_fuse_view *view = stet_fuse_container_of(l, struct stet_fuse_view,
 								     link);
 
 		if (view->kind == STET_FUSE_TXN && view->id == id &&
-		    view->state == STET_FUSE_OPEN) {
-			view->refs++;
-			found = view;
-			break;
-		}
+		    (view->state == STET_FUSE_OPEN || view->state == STET_FUSE_PAUSED))
+			return view;
 	}
+	return NULL;
+}
+
+struct stet_fuse_view *stet_fuse_view_find_(struct stet_fuse_server *server, uint64_t id)
+{
+	struct stet_fuse_view *found;
+
+	pthread_mutex_lock(&server->lock);
+	while ((found = find_locked(server, id)) && found->state == STET_FUSE_PAUSED)
+		pthread_cond_wait(&server->drained, &server->lock); /* I7 */
+	if (found)
+		found->refs++;
 	pthread_mutex_unlock(&server->lock);
 	return found;
 }
@@ -174,6 +186,8 @@ static bool leave_open(struct stet_fuse_server *server, struct stet_fuse_view *v
 	bool mine;
 
 	pthread_mutex_lock(&server->lock);
+	while (view->state == STET_FUSE_PAUSED)
+		pthread_cond_wait(&server->drained, &server->lock);
 	mine = view->state == STET_FUSE_OPEN;
 	if (mine) {
 		view->state = to;
@@ -260,8 +274,113 @@ static void explain(struct stet_txn *txn, struct stet_fuse_view_end *ret)
 		snprintf(ret->text, sizeof(ret->text), "%s", strerror(-ret->result));
 }
 
+static void reopen(struct stet_fuse_server *server, struct stet_fuse_view *view)
+{
+	pthread_mutex_lock(&server->lock);
+	view->state = STET_FUSE_OPEN;
+	pthread_cond_broadcast(&server->drained);
+	pthread_mutex_unlock(&server->lock);
+}
+
+/* What the kernel has of a view and must forget. */
+struct stale {
+	struct stet_fuse_server *server;
+	struct stet_fuse_view *view;
+	struct stet_fuse_ids inodes, dirs; /* dirs: of names, one by one */
+	char **name;                       /* owned */
+	bool all_of_it;                    /* all that could be noted */
+};
+
+static uint64_t id_in_view(const struct stale *s, uint64_t ino)
+{
+	struct stet_fuse_node *node;
+	uint64_t id;
+
+	pthread_mutex_lock(&s->server->lock);
+	node = stet_fuse_node_of_locked_(s->server, s->view, ino);
+	id = node ? node->id : 0;
+	pthread_mutex_unlock(&s->server->lock);
+	return id;
+}
+
+static bool note_name(struct stale *s, uint64_t dir_id, const char *name)
+{
+	s->name[s->dirs.count] = strdup(name);
+	return s->name[s->dirs.count] && stet_fuse_ids_add_(&s->dirs, dir_id);
+}
+
+static void note_stale(void *arg, const struct stet_ll_touched *touched)
+{
+	struct stale *s = arg;
+
+	s->name = calloc(touched->name_count + 1, sizeof(*s->name));
+	s->all_of_it = s->name != NULL;
+	for (size_t i = 0; i < touched->ino_count && s->all_of_it; i++) {
+		uint64_t id = id_in_view(s, touched->ino[i].ino);
+
+		s->all_of_it = !id || stet_fuse_ids_add_(&s->inodes, id);
+	}
+	for (size_t i = 0; i < touched->name_count && s->all_of_it; i++) {
+		uint64_t id = id_in_view(s, touched->name[i].dir);
+
+		s->all_of_it = !id || note_name(s, id, touched->name[i].name);
+	}
+}
+
+/* Names are forgotten by themselves soon; what is not noted for want of memory, is seen a little longer. */
+static void forget_stale(struct stale *s)
+{
+	for (size_t i = 0; i < s->inodes.count; i++)
+		stet_fuse_inval_inode_(s->server, s->inodes.id[i], true);
+	for (size_t i = 0; i < s->dirs.count; i++)
+		stet_fuse_inval_name_(s->server, s->dirs.id[i], s->name[i]);
+	for (size_t i = 0; s->name && s->name[i]; i++)
+		free(s->name[i]);
+	free(s->name);
+	stet_fuse_ids_release_(&s->inodes);
+	stet_fuse_ids_release_(&s->dirs);
+	if (!s->all_of_it)
+		stet_fuse_log_(LOG_WARNING, "no memory to tell the kernel what was given up");
+}
+
+/* I7 */
+int stet_fuse_view_revert_(struct stet_fuse_server *server, struct stet_fuse_view *view,
+			   const struct stet_fuse_part *part, struct stet_fuse_view_end *ret)
+{
+	struct stale stale = { .server = server, .view = view, .all_of_it = true };
+	int rc;
+
+	*ret = (struct stet_fuse_view_end){ 0 };
+	rc = stet_fuse_view_enter_(server, view);
+	if (rc)
+		return rc;
+	stet_fuse_flush_view_(server, view);
+	stet_fuse_view_leave_(server, view);
+	if (!leave_open(server, view, STET_FUSE_PAUSED))
+		return -ENOENT;
+	drain(server, view, STET_FUSE_PAUSED);
+	rc = stet_ll_revert(view->txn, 0, part->path, part->count, ret->text, sizeof(ret->text),
+			    note_stale, &stale);
+	reopen(server, view);
+	forget_stale(&stale); /* in PAUSED the kernel would wait for calls that wait */
+	return rc;
+}
+
+/* With the view CLOSED. False: the view is open again. */
+static bool keep_part(struct stet_fuse_server *server, struct stet_fuse_view *view,
+		      const struct stet_fuse_part *part, struct stet_fuse_view_end *ret)
+{
+	ret->result = stet_revert(view->txn, STET_REVERT_OTHERS, part->path, part->count, ret->text,
+				  sizeof(ret->text));
+	if (ret->result != -EINVAL && ret->result != -ENOENT)
+		return true;
+	reopen(server, view);
+	return false;
+}
+
 int stet_fuse_view_commit_(struct stet_fuse_server *server, struct stet_fuse_view *view,
-			   unsigned flags, struct stet_fuse_view_end *ret)
+			   unsigned flags, const struct stet_fuse_part *part,
+			   struct stet_fuse_view_end *ret)
 {
 	*ret = (struct stet_fuse_view_end){ 0 };
 	if (!leave_open(server, view, STET_FUSE_CLOSING))
@@ -274,7 +393,9 @@ int stet_fuse_view_commit_(struct stet_fuse_server *server, struct stet_fuse_vie
 	if (ret->result)
 		snprintf(ret->text, sizeof(ret->text),
 			 "data of a mapped file could not be written: %s", strerror(-ret->result));
-	else
+	else if (part->count > 0 && !keep_part(server, view, part, ret))
+		return -EINVAL;
+	if (!ret->result)
 		ret->result = commit_and_wait(view->txn, flags);
 	if (ret->result) {
 		if (!ret->text[0])
@@ -330,6 +451,8 @@ int stet_fuse_view_enter_(struct stet_fuse_server *server, struct stet_fuse_view
 	bool entered;
 
 	pthread_mutex_lock(&server->lock);
+	while (view->state == STET_FUSE_PAUSED)
+		pthread_cond_wait(&server->drained, &server->lock);
 	entered = view->state == STET_FUSE_OPEN;
 	if (entered)
 		view->calls++;

@@ -382,16 +382,17 @@ int stet_txn_get(struct stet_txn *txn, const struct stet_key *key, struct stet_v
 
 /* --- giving up --- */
 
-/* What nobody else has can be deleted: that is final, and may go into the run. */
+/* What nobody else has can be deleted: that is final, and may go into the run. Not so an extent: when what
+ * lies before it is placed, it may be split there. */
 static int hide_key(struct stet_txn *txn, const struct stet_key *key)
 {
 	struct stet_version *v;
 	struct stet_val val;
 	int rc = read_below(txn, key, &val);
 
-	if (rc == -ENOENT)
+	if (rc == -ENOENT && stet_key_get_kind(key->b) != STET_KIND_EXTENT)
 		return stet_txn_del(txn, key);
-	if (!rc)
+	if (!rc || rc == -ENOENT)
 		rc = stet_version_bytes_(STET_V_SAME, NULL, 0, 0, &v);
 	return rc ? rc : stet_set_put_(txn, key, v);
 }
