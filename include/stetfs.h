@@ -112,11 +112,14 @@ struct stet_dir;    /* a listing: stet_dir_open .. stet_dir_close */
 /// Errors ///
 
 /**
- * The text of the failure of this thread's latest call, "layer/file.c:line: what", or "" when there is
- * nothing to say beyond the errno value (no such file). Calls that end handles leave it as it is.
- * Valid until the next call into the library by this thread.
+ * What was wrong with this thread's latest call, for people, in one line; "" when there is nothing to
+ * say beyond the errno value (no such file). Calls that end handles leave it as it is. Valid until
+ * the next call into the library by this thread.
  */
 const char *stet_error_text(void);
+
+/** Where in the library that was noted, "layer/file.c:line", for bug reports; as stet_error_text. */
+const char *stet_error_place(void);
 
 /// Volumes ///
 

@@ -32,15 +32,12 @@ void stet_error_record(int err, const char *file, int line, const char *fmt, ...
 	struct stet_error_entry *entry = &ring.slot[ring.n % STET_ERROR_RING_SIZE];
 	int saved_errno = errno;
 	va_list args;
-	int used;
 
 	entry->err = err;
-	used = snprintf(entry->text, sizeof(entry->text), "%s:%d: ", short_path(file), line);
-	if (used >= 0 && (size_t)used < sizeof(entry->text)) {
-		va_start(args, fmt);
-		(void)vsnprintf(entry->text + used, sizeof(entry->text) - (size_t)used, fmt, args);
-		va_end(args);
-	}
+	(void)snprintf(entry->place, sizeof(entry->place), "%s:%d", short_path(file), line);
+	va_start(args, fmt);
+	(void)vsnprintf(entry->text, sizeof(entry->text), fmt, args);
+	va_end(args);
 	ring.n++;
 	errno = saved_errno;
 }
@@ -57,6 +54,13 @@ const char *stet_error_text(void)
 	const struct stet_error_entry *entry = stet_error_entry(0);
 
 	return entry ? entry->text : "";
+}
+
+const char *stet_error_place(void)
+{
+	const struct stet_error_entry *entry = stet_error_entry(0);
+
+	return entry ? entry->place : "";
 }
 
 void stet_error_clear(void)

@@ -20,11 +20,13 @@
 /** How many failures each thread remembers, and how long the text of one may be (with the NUL). */
 #define STET_ERROR_RING_SIZE 8
 #define STET_ERROR_TEXT_SIZE 256
+#define STET_ERROR_PLACE_SIZE 64
 
 /** One remembered failure. */
 struct stet_error_entry {
-	int err;                         /* the negative errno value */
-	char text[STET_ERROR_TEXT_SIZE]; /* "layer/file.c:line: message", cut when too long */
+	int err;                           /* the negative errno value */
+	char text[STET_ERROR_TEXT_SIZE];   /* what, for people; cut when too long */
+	char place[STET_ERROR_PLACE_SIZE]; /* "layer/file.c:line", for us */
 };
 
 /**
@@ -47,6 +49,8 @@ void stet_error_record(int err, const char *file, int line, const char *fmt, ...
  * Borrowed: valid until this thread's next STET_FAIL or stet_error_clear.
  */
 const char *stet_error_text(void);
+/** Where it was noted: "layer/file.c:line", "" when none. Borrowed in the same way. */
+const char *stet_error_place(void);
 
 /**
  * The failure that happened `back` failures before the latest (0: the latest), or NULL when the

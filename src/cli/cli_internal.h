@@ -73,6 +73,9 @@ void stet_cli_error_(const char *what, const char *format, ...)
 int stet_cli_fail_(const char *what, int rc);
 /** As fail, after a call into the library failed: says more where that helps. */
 int stet_cli_fail_volume_(const char *what, int rc);
+/** What the library says about its latest error, without the name of what it was about; "" if that says
+ * nothing. */
+const char *stet_cli_origin_(const char *what);
 /** The library's latest error was overcome: it explains none that follows. */
 void stet_cli_forget_origin_(void);
 /** A progress line on the terminal, NULL: none any more. Does nothing without a terminal. */
@@ -152,10 +155,11 @@ struct stet_cli_command {
 	const char *summary;  /* one line */
 	const char *details;  /* more of them, or NULL */
 	int min_words, max_words;
-	int usage_code;   /* 0: STET_CLI_USAGE */
-	bool single_dash; /* -name is an option too */
-	bool mode_words;  /* -rw is a word, not options */
-	int last_word;    /* options end after so many words; 0: they may stand anywhere */
+	int usage_code;    /* 0: STET_CLI_USAGE */
+	bool single_dash;  /* -name is an option too */
+	bool mode_words;   /* -rw is a word, not options */
+	bool volume_words; /* VOLUME alone is VOLUME:/ */
+	int last_word;     /* options end after so many words; 0: they may stand anywhere */
 	int (*run)(const struct stet_cli_command *cmd, struct stet_cli_words *words);
 };
 
@@ -198,6 +202,8 @@ struct stet_cli_target {
 };
 
 bool stet_cli_target_parse_(const char *word, struct stet_cli_target *ret);
+/** The error of usage for a word that is none. Returns the exit code. */
+int stet_cli_misuse_target_(const struct stet_cli_command *cmd, const char *word);
 void stet_cli_target_release_(struct stet_cli_target *target);
 
 struct stet_cli_mounted;

@@ -128,10 +128,11 @@ static int run_find(const struct stet_cli_command *cmd, struct stet_cli_words *w
 
 const struct stet_cli_command stet_cli_find_ = {
 	.name = "find",
-	.synopsis = "VOLUME:/path... [-name GLOB] [-type fdlpsbc] [-print0] [--json]",
+	.synopsis = "VOLUME[:/path]... [-name GLOB] [-type fdlpsbc] [-print0] [--json]",
 	.summary = "Print the paths below a starting point",
 	.min_words = 1,
 	.max_words = STET_CLI_NO_LIMIT,
 	.single_dash = true,
+	.volume_words = true,
 	.run = run_find,
 };

@@ -351,9 +351,10 @@ static int run_ls(const struct stet_cli_command *cmd, struct stet_cli_words *wor
 
 const struct stet_cli_command stet_cli_ls_ = {
 	.name = "ls",
-	.synopsis = "[-l] [-R] [-d] [-h] [-n] [--json] VOLUME:/path...",
+	.synopsis = "[-l] [-R] [-d] [-h] [-n] [--json] VOLUME[:/path]...",
 	.summary = "List directories",
 	.min_words = 1,
 	.max_words = STET_CLI_NO_LIMIT,
+	.volume_words = true,
 	.run = run_ls,
 };

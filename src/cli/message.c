@@ -77,19 +77,39 @@ void stet_cli_forget_origin_(void)
 	old_origin = stet_cli_strdup_(stet_error_text());
 }
 
-/* For what errors of the library it helps to know where they arose. */
+/* For what errors of the library it helps to know what led to them. */
 static bool wants_origin(int rc)
 {
-	return rc == -EIO || rc == -EUCLEAN || rc == -EINVAL || rc == -EOPNOTSUPP;
+	return rc == -EIO || rc == -EUCLEAN;
+}
+
+/* What cannot be done, of which the library says what it is. */
+static bool says_it_all(int rc)
+{
+	return rc == -EINVAL || rc == -EOPNOTSUPP;
+}
+
+const char *stet_cli_origin_(const char *what)
+{
+	const char *origin = stet_error_text();
+	size_t len = strlen(what);
+
+	if (old_origin && strcmp(origin, old_origin) == 0)
+		return "";
+	return strncmp(origin, what, len) == 0 && strncmp(origin + len, ": ", 2) == 0
+		       ? origin + len + 2
+		       : origin;
 }
 
 int stet_cli_fail_volume_(const char *what, int rc)
 {
-	const char *origin = stet_error_text();
+	const char *origin = stet_cli_origin_(what);
 
-	if (old_origin && strcmp(origin, old_origin) == 0)
-		origin = "";
-	if (wants_origin(rc) && origin[0])
+	if (origin[0] && getenv("STETFS_DEBUG"))
+		stet_cli_error_(what, "%s (%s: %s)", reason(rc), stet_error_place(), origin);
+	else if (says_it_all(rc) && origin[0])
+		write_line(what, origin);
+	else if (wants_origin(rc) && origin[0])
 		stet_cli_error_(what, "%s (%s)", reason(rc), origin);
 	else
 		write_line(what, reason(rc));

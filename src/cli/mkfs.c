@@ -14,6 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#define SEGMENT_MIN (UINT64_C(256) << 10)
+#define SEGMENT_MAX (UINT64_C(16) << 20)
+#define LABEL_MAX 64
+
 struct mkfs {
 	const char *path;
 	struct stet_mkfs_options options;
@@ -26,8 +30,13 @@ struct mkfs {
 
 static int check_options(const struct stet_cli_command *cmd, struct mkfs *m)
 {
-	if (m->segment_bytes > UINT32_MAX)
-		return stet_cli_misuse_(cmd, "--segment-size: 256K to 16M");
+	uint64_t segment = m->segment_bytes;
+
+	if (segment &&
+	    (segment < SEGMENT_MIN || segment > SEGMENT_MAX || (segment & (segment - 1))))
+		return stet_cli_misuse_(cmd, "--segment-size: a power of two from 256K to 16M");
+	if (m->options.label && strlen(m->options.label) > LABEL_MAX)
+		return stet_cli_misuse_(cmd, "--label: at most 64 bytes");
 	if (m->meta_copies > 2 || m->data_copies > 2)
 		return stet_cli_misuse_(cmd, "copies: 1 or 2");
 	if (m->compress && strcmp(m->compress, "none") != 0)

@@ -65,6 +65,26 @@ static int copy_in(struct put *put, struct stet_cli_stream *file, const char *wh
 	return code;
 }
 
+/* Standard input has no name of its own. Returns 0 or a negative errno value; -EISDIR was told. */
+static int take_path(struct stet_cli_volume *v, const struct stet_cli_target *target,
+		     struct stet_cli_text *ret)
+{
+	size_t len = strlen(target->path);
+	struct stet_stat st;
+	int rc = stet_cli_statat_(v, STET_ROOT, target->path, 0, &st);
+
+	if (rc == -ENOENT && target->path[len - 1] == '/')
+		return -ENOTDIR;
+	if (rc && rc != -ENOENT)
+		return rc;
+	if (!rc && S_ISDIR(st.mode)) {
+		stet_cli_error_(target->word, "is a directory: standard input needs a file's name");
+		return -EISDIR;
+	}
+	stet_cli_text_adds_(ret, target->path);
+	return 0;
+}
+
 static int put_one(void *arg, struct stet_cli_volume *v, const struct stet_cli_target *target,
 		   int count)
 {
@@ -79,9 +99,12 @@ static int put_one(void *arg, struct stet_cli_volume *v, const struct stet_cli_t
 		stet_cli_error_(put->source, "is the volume itself");
 		return STET_CLI_FAILED;
 	}
-	rc = strcmp(put->source, "-") == 0
-		     ? (stet_cli_text_adds_(&path, target->path), 0)
-		     : stet_cli_destination_(v, target->path, put->source, &path);
+	if (strcmp(put->source, "-") == 0)
+		rc = take_path(v, target, &path);
+	else
+		rc = stet_cli_destination_(v, target->path, put->source, &path);
+	if (rc == -EISDIR)
+		return STET_CLI_FAILED;
 	if (!rc)
 		rc = stet_cli_openat_(v, STET_ROOT, path.s, O_WRONLY | O_CREAT | O_TRUNC, put->mode,
 				      &file);

@@ -167,9 +167,10 @@ static int run_tree(const struct stet_cli_command *cmd, struct stet_cli_words *w
 
 const struct stet_cli_command stet_cli_tree_ = {
 	.name = "tree",
-	.synopsis = "[--json] VOLUME:/path...",
+	.synopsis = "[--json] VOLUME[:/path]...",
 	.summary = "Draw directories and all below them",
 	.min_words = 1,
 	.max_words = STET_CLI_NO_LIMIT,
+	.volume_words = true,
 	.run = run_tree,
 };

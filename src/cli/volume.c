@@ -1,6 +1,6 @@
 /* volume.c - operands VOLUME:/path, and the volume and transaction that a command works in.
  *
- * I1. An operand is cut at its first ":/". So a path of the host that contains ":/" cannot be given
+ * I1. An operand is cut at its first ":/". Commands that list take a volume alone for its root. So a path of the host that contains ":/" cannot be given
  *     as it is; a relative path or a link leads around that.
  * I2. A command that changes a volume changes it in one transaction: all or nothing, whatever the
  *     number of its operands. They must all be in one volume.
@@ -33,6 +33,37 @@ bool stet_cli_target_parse_(const char *word, struct stet_cli_target *ret)
 	return true;
 }
 
+static bool is_volume_word(const char *word)
+{
+	struct stat st;
+
+	return stat(word, &st) == 0 && (S_ISREG(st.st_mode) || S_ISBLK(st.st_mode));
+}
+
+/* A volume without a path: its root. */
+static bool take_root(const char *word, struct stet_cli_target *ret)
+{
+	size_t size = strlen(word) + 1;
+	char *both;
+
+	if (!is_volume_word(word))
+		return false;
+	both = stet_cli_alloc_(2 * size + 2); /* the volume, then as the operand should have been */
+	memcpy(both, word, size);
+	memcpy(both + size, word, size - 1);
+	memcpy(both + 2 * size - 1, ":/", 3);
+	*ret = (struct stet_cli_target){ .volume = both, .path = "/", .word = both + size };
+	return true;
+}
+
+int stet_cli_misuse_target_(const struct stet_cli_command *cmd, const char *word)
+{
+	if (is_volume_word(word))
+		return stet_cli_misuse_(cmd, "'%s' is not VOLUME:/path; its root is '%s:/'", word,
+					word);
+	return stet_cli_misuse_(cmd, "'%s' is not VOLUME:/path", word);
+}
+
 void stet_cli_target_release_(struct stet_cli_target *target)
 {
 	free(target->volume);
@@ -54,11 +85,12 @@ bool stet_cli_same_volume_(const char *a, const char *b)
 static void fail_busy(const char *path)
 {
 	struct stet_cli_text holder = { 0 };
+	const char *origin = stet_cli_origin_(path);
 
 	if (stet_cli_find_holder_(path, &holder))
 		stet_cli_error_(path, "in use: %s", holder.s);
 	else
-		stet_cli_error_(path, "in use by another process");
+		stet_cli_error_(path, "%s", origin[0] ? origin : "in use by another process");
 	stet_cli_text_release_(&holder);
 }
 
@@ -156,7 +188,7 @@ static int commit(struct stet_cli_volume *v)
 		stet_cli_error_(v->path,
 				"the commit failed; whether it is there shows when the volume is "
 				"opened again (%s)",
-				stet_error_text());
+				stet_cli_origin_(v->path));
 	else if (stet_conflict_text(v->txn, text, sizeof(text)) > 0)
 		stet_cli_error_(v->path, "conflict: %s", text);
 	else
@@ -202,8 +234,10 @@ static int parse_all(const struct stet_cli_command *cmd, const struct stet_cli_w
 		     struct stet_cli_target *targets)
 {
 	for (int i = 0; i < words->count; i++) {
-		if (!stet_cli_target_parse_(words->word[i], &targets[i]))
-			return stet_cli_misuse_(cmd, "'%s' is not VOLUME:/path", words->word[i]);
+		if (stet_cli_target_parse_(words->word[i], &targets[i]))
+			continue;
+		if (!cmd->volume_words || !take_root(words->word[i], &targets[i]))
+			return stet_cli_misuse_target_(cmd, words->word[i]);
 	}
 	return STET_CLI_OK;
 }

@@ -17,6 +17,8 @@
 #include "base/assert.h"
 #include "base/list.h"
 #include "base/mem.h"
+#include "base/text.h"
+#include "device/device_internal.h"
 
 #include <fcntl.h>
 #include <inttypes.h>
@@ -258,10 +260,25 @@ static const struct stet_device_ops file_ops = {
 
 /// Opening ///
 
+static int busy(const char *path, const struct stat *st)
+{
+	struct stet_text who;
+	int rc;
+
+	stet_text_init(&who);
+	if (!stet_device_find_holder_(st, &who))
+		stet_text_puts(&who, "in use by another process");
+	rc = STET_FAIL(-EBUSY, "%s: %s", path, stet_text_cstr(&who));
+	stet_text_release(&who);
+	return rc;
+}
+
 static int open_failed(const char *path, int cause)
 {
-	if (cause == EBUSY)
-		return STET_FAIL(-EBUSY, "%s: in use: mounted, or open elsewhere", path);
+	struct stat st;
+
+	if (cause == EBUSY && stat(path, &st) == 0)
+		return busy(path, &st);
 	if (cause == EUCLEAN) /* I4 */
 		return STET_FAIL(-EIO, "%s: open: %s", path, strerror(cause));
 	return STET_FAIL(-cause, "%s: open: %s", path, strerror(cause));
@@ -332,10 +349,10 @@ static int check_kind(struct file_device *file, const char *path, const struct s
 }
 
 /* I2. */
-static int take_lock(struct file_device *file, const char *path, bool read_only)
+static int take_lock(struct file_device *file, const char *path, const struct stat *st,
+		     bool read_only)
 {
 	struct flock want = { .l_type = read_only ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };
-	struct flock holder = want;
 	int rc;
 
 	do {
@@ -345,10 +362,7 @@ static int take_lock(struct file_device *file, const char *path, bool read_only)
 		return 0;
 	if (errno != EAGAIN && errno != EACCES)
 		return STET_FAIL(-errno, "%s: lock: %s", path, strerror(errno));
-	/* Only a lock of the older kind tells whose it is. */
-	if (!fcntl(file->fd, F_OFD_GETLK, &holder) && holder.l_type != F_UNLCK && holder.l_pid > 0)
-		return STET_FAIL(-EBUSY, "%s: in use by process %ld", path, (long)holder.l_pid);
-	return STET_FAIL(-EBUSY, "%s: in use by another process", path);
+	return busy(path, st);
 }
 
 static int find_size(struct file_device *file, const char *path, uint64_t *ret_bytes)
@@ -422,7 +436,7 @@ static int set_up(struct file_device *file, const char *path, unsigned int flags
 		return STET_FAIL(-EIO, "%s: stat: %s", path, strerror(errno));
 	rc = check_kind(file, path, &st, read_only, exclusive);
 	if (!rc)
-		rc = take_lock(file, path, read_only);
+		rc = take_lock(file, path, &st, read_only);
 	if (rc)
 		return rc;
 	rc = finish_open(file, path, flags, create_size_bytes, created);

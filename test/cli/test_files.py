@@ -74,7 +74,8 @@ class PutCat(CliTest):
         entries = self.ok("ls", "-l", "--json", f"{VOLUME}:/d").json
         self.assertEqual([(e["name"], e["mode"]) for e in entries],
                          [("in", "0751"), ("other", "0751"), ("std", "0644")])
-        self.fails("put", "-", f"{VOLUME}:/d", says="Is a directory")
+        self.fails("put", "-", f"{VOLUME}:/d", says="is a directory: standard input needs a")
+        self.fails("put", "-", f"{VOLUME}:/d/new/", says="Not a directory")
         self.fails("put", self.dir, f"{VOLUME}:/x", says="Is a directory")
         self.fails("put", "missing", f"{VOLUME}:/x", says="missing: No such file")
         self.fails("put", VOLUME, f"{VOLUME}:/x", says="is the volume itself")

@@ -27,11 +27,13 @@ class Mkfs(CliTest):
                       ["--size", "99999999999999999999"], ["--size", "16777216T"],
                       ["--size"], ["--meta-copies", "3", "--size", "16M"],
                       ["--compress", "lz4", "--size", "16M"], ["--unknown"], ["-z"],
-                      ["--size", "16M", "more"], ["--force=1"]):
+                      ["--size", "16M", "more"], ["--force=1"],
+                      ["--size", "16M", "--segment-size", "300K"],
+                      ["--size", "16M", "--label", "x" * 65]):
             self.fails("mkfs", "a.img", *words, code=2)
         self.fails("mkfs", code=2)
-        for words in (["--size", "1M"], ["--size", "16M", "--segment-size", "300K"],
-                      ["--size", "16M", "--label", "x" * 65], ["--size", "0"], []):
+        for words in (["--size", "1M"], ["--size", "17M", "--segment-size", "16M"],
+                      ["--size", "0"], []):
             self.fails("mkfs", "a.img", *words)
         self.assertFalse(os.path.exists(self.path("a.img")))
         self.fails("mkfs", "no/such", "--size", "16M", says="No such file")
@@ -83,7 +85,8 @@ class Mkfs(CliTest):
 
     def test_failed_mkfs_leaves_the_size(self):
         self.ok("mkfs", "a.img", "--size", "16M", "-q")
-        self.fails("mkfs", "a.img", "--force", "--size", "32M", "--segment-size", "300K")
+        self.fails("mkfs", "a.img", "--force", "--size", "17M", "--segment-size", "16M",
+                   says="segments of 16777216 bytes do not fit")
         self.assertEqual(os.path.getsize(self.path("a.img")), 16 << 20)
         self.ok("check", "a.img")
 
@@ -179,7 +182,7 @@ class Usage(CliTest):
         self.fails("nonsense", code=2, says="no such command")
         self.fails("help", "nonsense", code=2)
         for words in (["ls"], ["ls", "--bad", f"{VOLUME}:/"], ["ls", "-Z", f"{VOLUME}:/"],
-                      ["ls", VOLUME], ["ls", ":/x"], ["ls", "v.img:x"], ["ls", ""],
+                      ["cat", VOLUME], ["rm", "-r", VOLUME], ["ls", ":/x"], ["ls", "v.img:x"], ["ls", ""],
                       ["cat"], ["put", "x"], ["put", "-", "x"], ["mv", f"{VOLUME}:/a"],
                       ["ln", "-s", "x"], ["chmod", "644"], ["mkdir"], ["tree"], ["find"],
                       ["stat"], ["stats"], ["clean"], ["sync"], ["mount", "x"], ["umount"],
@@ -193,6 +196,14 @@ class Usage(CliTest):
         self.ok("ls", f"{VOLUME}:/", "-l", f"{VOLUME}:/d", "-R")
         self.ok("put", "--", "-", f"{VOLUME}:/-x")
         self.assertEqual(self.ok("ls", "--", f"{VOLUME}:/").lines, ["-x", "d"])
+
+    def test_volume_alone(self):
+        """Commands that list take a volume for its root; the others say how to name it."""
+        self.ok("mkdir", f"{VOLUME}:/d")
+        self.assertEqual(self.ok("ls", VOLUME).lines, ["d"])
+        self.assertEqual(self.ok("find", VOLUME).lines, [f"{VOLUME}:/", f"{VOLUME}:/d"])
+        self.assertEqual(self.ok("tree", VOLUME).lines[0], f"{VOLUME}:/")
+        self.fails("rm", "-r", VOLUME, code=2, says=f"its root is '{VOLUME}:/'")
 
     def test_volume_names(self):
         """The volume ends at the first ":/"."""
@@ -211,7 +222,8 @@ class Usage(CliTest):
                 if done.code:
                     break
             self.assertEqual(done.code, 1)
-            self.assertRegex(done.err, rb"^stetfs: v.img: in use")
+            self.assertRegex(done.err, rb"^stetfs: v.img: in use by process %d \(.*stetfs put - "
+                             % reader.pid)
             self.fails("check", VOLUME, code=8, says="in use")
             self.fails("mkfs", VOLUME, "--force", says="in use")
             self.fails("mkfs", VOLUME, "--force", "--size", "64M", says="in use")

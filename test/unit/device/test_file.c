@@ -164,7 +164,7 @@ static void a_writer_excludes_all(void **state)
 	make_image(fix->path);
 	dev = open_ok(fix->path, 0, 0);
 	open_fails(fix->path, 0, -EBUSY);
-	assert_non_null(strstr(stet_error_text(), "in use by another process"));
+	assert_non_null(strstr(stet_error_text(), ": open already in this process"));
 	open_fails(fix->path, STET_DEVICE_READ_ONLY, -EBUSY);
 	open_fails(fix->path, STET_DEVICE_CREATE, -EBUSY);
 	assert_int_equal(access(fix->path, F_OK), 0); /* and it is still there */
@@ -194,10 +194,8 @@ static void readers_exclude_writers_only(void **state)
 	stet_device_close(open_ok(fix->path, 0, 0));
 }
 
-/* A lock of the older kind belongs to a process, so its holder can be named. */
-static void the_holder_is_named_if_known(void **state)
+static void check_holder_is_named(struct fixture *fix, int how)
 {
-	struct fixture *fix = *state;
 	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 	char expected[64];
 	char byte;
@@ -214,19 +212,28 @@ static void the_holder_is_named_if_known(void **state)
 		int fd = open(fix->path, O_RDWR | O_CLOEXEC);
 
 		close(to_child[1]);
-		if (fd < 0 || fcntl(fd, F_SETLK, &lock) || write(to_us[1], "x", 1) != 1)
+		if (fd < 0 || fcntl(fd, how, &lock) || write(to_us[1], "x", 1) != 1)
 			_exit(1);
 		_exit(read(to_child[0], &byte, 1) == 0 ? 0 : 1);
 	}
 	assert_int_equal(read(to_us[0], &byte, 1), 1);
 	open_fails(fix->path, 0, -EBUSY);
-	snprintf(expected, sizeof(expected), "in use by process %ld", (long)child);
+	snprintf(expected, sizeof(expected), "in use by process %ld (", (long)child);
 	assert_non_null(strstr(stet_error_text(), expected));
 	close(to_child[1]);
 	assert_int_equal(waitpid(child, NULL, 0), child);
 	close(to_child[0]);
 	close(to_us[0]);
 	close(to_us[1]);
+}
+
+/* Our own kind of lock, and the older one. */
+static void the_holder_is_named(void **state)
+{
+	struct fixture *fix = *state;
+
+	check_holder_is_named(fix, F_OFD_SETLK);
+	check_holder_is_named(fix, F_SETLK);
 }
 
 static void other_kinds_of_files_are_refused(void **state)
@@ -417,7 +424,7 @@ int main(void)
 		TEST(written_bytes_survive_closing),
 		TEST(a_writer_excludes_all),
 		TEST(readers_exclude_writers_only),
-		TEST(the_holder_is_named_if_known),
+		TEST(the_holder_is_named),
 		TEST(other_kinds_of_files_are_refused),
 		TEST(the_descriptor_is_not_inherited),
 		TEST(symbolic_links_are_followed),
