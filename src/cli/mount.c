@@ -9,10 +9,16 @@
 #include "fuse/fuse.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
 	HELPER_USAGE = 1,
+	HELPER_SYSTEM = 2,
+	HELPER_INTERNAL = 4,
+	HELPER_INTERRUPTED = 8,
 	HELPER_FAILED = 32,
 };
 
@@ -22,25 +28,25 @@ enum {
 static int add_options(const struct stet_cli_command *cmd, const struct stet_cli_text *list,
 		       struct stet_fuse_options *options)
 {
-	char bad[128];
+	char why[256];
 
-	if (!list->s || stet_fuse_option(options, list->s, bad, sizeof(bad)) == 0)
+	if ((!list->s || stet_fuse_option(options, list->s, why, sizeof(why)) == 0) &&
+	    stet_fuse_options_check(options, why, sizeof(why)) == 0)
 		return STET_CLI_OK;
-	return stet_cli_misuse_(cmd, "unknown mount option '%s'", bad);
+	return stet_cli_misuse_(cmd, "mount option %s", why);
 }
 
+/* 0 or a negative errno value; a failure was told. */
 static int mount_volume(const struct stet_fuse_options *options)
 {
 	char why[WHY_MAX] = "";
 	int rc = stet_fuse_main(options, why, sizeof(why));
 
-	if (rc == 0)
-		return STET_CLI_OK;
-	if (why[0])
+	if (rc && why[0])
 		stet_cli_error_(options->volume, "%s", why);
-	else
+	else if (rc)
 		stet_cli_fail_open_(options->volume, rc);
-	return STET_CLI_FAILED;
+	return rc;
 }
 
 static int run_mount(const struct stet_cli_command *cmd, struct stet_cli_words *words)
@@ -65,35 +71,66 @@ static int run_mount(const struct stet_cli_command *cmd, struct stet_cli_words *
 	code = add_options(cmd, &list, &mount);
 	stet_cli_text_release_(&list);
 	mount.foreground |= mount.debug;
-	return code ? code : mount_volume(&mount);
+	if (code)
+		return code;
+	return mount_volume(&mount) ? STET_CLI_FAILED : STET_CLI_OK;
 }
 
 const struct stet_cli_command stet_cli_mount_ = {
 	.name = "mount",
 	.synopsis = "VOLUME DIR [-o OPTIONS] [-f]",
 	.summary = "Mount a volume",
-	.details = "OPTIONS: ro, recovery=prefix (with ro), cache=SIZE, flush_interval=SECONDS,\n"
-		   "checkpoint=SIZE, lock_timeout=SECONDS, allow_other, private, and what mount(8) "
-		   "has "
-		   "for all\nfile systems (noatime, nosuid, nodev, noexec, ...).",
+	.details = "OPTIONS: ro, recovery=prefix (with ro), cache=SIZE, flush=SECONDS, "
+		   "checkpoint=SIZE,\nlock_timeout=SECONDS, uid=NUMBER, gid=NUMBER, allow_other, "
+		   "private, nodotstet, suid, dev, and\nwhat mount(8) has for all file systems "
+		   "(noatime, noexec, ...). See mount.stetfs(8).",
 	.min_words = 2,
 	.max_words = 2,
 	.run = run_mount,
 };
 
+/* -N: where the mount shall be. */
+static int enter_namespace(const char *path)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int rc = fd < 0 || setns(fd, CLONE_NEWNS) != 0 ? -errno : 0;
+
+	if (fd >= 0)
+		close(fd);
+	return rc ? stet_cli_fail_(path, rc) : STET_CLI_OK;
+}
+
+static int helper_code(int rc)
+{
+	switch (rc) {
+	case 0:
+		return STET_CLI_OK;
+	case -ENOMEM:
+	case -EAGAIN: /* no process */
+		return HELPER_SYSTEM;
+	case -ECHILD: /* the daemon crashed */
+		return HELPER_INTERNAL;
+	case -EINTR:
+		return HELPER_INTERRUPTED;
+	default:
+		return HELPER_FAILED;
+	}
+}
+
 static int run_helper(const struct stet_cli_command *cmd, struct stet_cli_words *words)
 {
 	struct stet_fuse_options mount = { 0 };
 	struct stet_cli_text list = { 0 };
+	const char *namespace = NULL;
 	bool fake = false;
 	const struct stet_cli_option options[] = {
 		{ 'o', NULL, STET_CLI_LIST, &list, "OPTIONS", "as for mount(8)" },
 		{ 'f', NULL, STET_CLI_FLAG, &fake, NULL, "do everything but mount" },
-		{ 's', NULL, STET_CLI_IGNORED, NULL, NULL, NULL },
+		{ 's', NULL, STET_CLI_FLAG, &mount.sloppy, NULL, "pass over unknown options" },
 		{ 'n', NULL, STET_CLI_IGNORED, NULL, NULL, NULL },
 		{ 'v', NULL, STET_CLI_IGNORED, NULL, NULL, NULL },
-		{ 'N', NULL, STET_CLI_IGNORED_ARG, NULL, NULL, NULL },
-		{ 't', NULL, STET_CLI_IGNORED_ARG, NULL, NULL, NULL },
+		{ 'N', NULL, STET_CLI_STRING, &namespace, "PATH", "mount in this namespace" },
+		{ 't', NULL, STET_CLI_IGNORED_ARG, NULL, "TYPE", "ignored" },
 		{ 0 },
 	};
 	int code;
@@ -104,14 +141,18 @@ static int run_helper(const struct stet_cli_command *cmd, struct stet_cli_words 
 	mount.dir = words->word[1];
 	code = add_options(cmd, &list, &mount);
 	stet_cli_text_release_(&list);
+	if (!code && mount.foreground) /* mount(8) would wait for ever */
+		code = stet_cli_misuse_(cmd, "foreground and debug are for \"stetfs mount\"");
 	if (code || fake)
 		return code;
-	return mount_volume(&mount) ? HELPER_FAILED : STET_CLI_OK;
+	if (namespace && enter_namespace(namespace))
+		return HELPER_FAILED;
+	return helper_code(mount_volume(&mount));
 }
 
 const struct stet_cli_command stet_cli_mount_helper_ = {
 	.name = "mount",
-	.synopsis = "VOLUME DIR [-fnsv] [-o OPTIONS]   (as mount.stetfs)",
+	.synopsis = "VOLUME DIR [-fnsv] [-N PATH] [-t TYPE] [-o OPTIONS]   (as mount.stetfs)",
 	.summary = "Mount a volume for mount(8)",
 	.min_words = 2,
 	.max_words = 2,

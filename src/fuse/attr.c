@@ -151,10 +151,11 @@ void stet_fuse_op_setattr_(fuse_req_t req, fuse_ino_t id, struct stat *attr, int
 	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_NO_GUARDS))
 		return;
 	is_old = call.view->kind == STET_FUSE_OLD;
-	if (is_old && (set.set & STET_SET_SIZE))
+	rc = stet_fuse_check_owner_(call.server, &set);
+	if (!rc && is_old && (set.set & STET_SET_SIZE))
 		rc = -ESTALE; /* I1 */
-	else
-		rc = set.set & STET_SET_MODE ? 0 : stet_fuse_kill_privileges_(&call);
+	if (!rc && !(set.set & STET_SET_MODE))
+		rc = stet_fuse_kill_privileges_(&call);
 	if (!rc)
 		rc = stet_ll_setattr(call.server->vol, write_txn(&call), call.node->ino, &set,
 				     STET_LL_NOWAIT, &st);

@@ -11,10 +11,13 @@
  * I4. Shutting down refuses while transactions are open: the mount may be busy in other
  *     namespaces (`run`) without umount(2) noticing. While it tries, no transaction begins.
  * I5. Stopping closes all sockets and waits for all threads; a commit in progress is finished
- *     first.
+ *     first. Answers under way have a moment to be read.
  * I6. Anyone may connect, so nobody can hold up others: a client that does not read its answers
- *     is given up after a while, and users other than root and us have a limited number of
- *     connections and of transactions each.
+ *     is given up after a while, and so is one that takes too long to read all of one; users other
+ *     than root and us have a limited number of connections and of transactions, each and together
+ *     (one may have many numbers). With those, descriptors do not run out for root.
+ * I7. A transaction of the mount takes no locks by reading: whoever may read a file could otherwise
+ *     keep others from writing it.
  *
  * Lock: control.lock, for the list of connections; it is held while nothing else is.
  */
@@ -35,10 +38,15 @@
 #define STACK_BYTES ((size_t)256 * 1024)
 #define BACKLOG 64
 #define NAME_TRIES 16u
-#define SEND_TIMEOUT_S 10                 /* I6, and the next two */
-#define CONNECTIONS_MAX 64u               /* of one user */
-#define TRANSACTIONS_MAX 256u             /* of one user, open at a time */
+#define SEND_TIMEOUT_S 10 /* I6, and those that follow */
+#define ANSWER_TIMEOUT_S 120
+#define CONNECTIONS_MAX 64u      /* of one user */
+#define ALL_CONNECTIONS_MAX 512u /* of all users together, root and us not counted */
+#define TRANSACTIONS_MAX 256u    /* of one user, open at a time */
+#define ALL_TRANSACTIONS_MAX 4096u
 #define PATHS_BYTES_MAX ((size_t)4 << 20) /* of one connection */
+#define STOP_GRACE_S 5                    /* I5 */
+#define LEVELS (STET_BEGIN_SNAPSHOT | STET_BEGIN_SERIALIZABLE | STET_BEGIN_READ_ONLY) /* I7 */
 
 struct connection {
 	/* --- set at start, then constant --- */
@@ -49,6 +57,7 @@ struct connection {
 	pthread_t thread;
 
 	/* --- of its thread --- */
+	int64_t give_up_s;           /* when the answer under way must have been read; monotonic */
 	struct stet_fuse_list bound; /* of bound.link */
 	struct stet_fuse_wire_in in;
 	char *paths; /* owned; for the next request that is about a part; a NUL after each */
@@ -75,7 +84,8 @@ struct stet_fuse_control_server {
 	bool stopping;
 
 	/* --- atomic --- */
-	_Atomic bool no_begin; /* I4 */
+	_Atomic bool no_begin;     /* I4 */
+	_Atomic int64_t give_up_s; /* as of a connection, for all of them; I5 */
 };
 
 /* A transaction that ends with its connection (I1). */
@@ -156,7 +166,7 @@ static bool is_owner(const struct connection *c)
 static bool has_too_many(const struct connection *c)
 {
 	struct stet_fuse_server *server = c->server;
-	unsigned count = 0;
+	unsigned count = 0, all = 0;
 
 	if (is_owner(c))
 		return false;
@@ -165,10 +175,22 @@ static bool has_too_many(const struct connection *c)
 		const struct stet_fuse_view *view = stet_fuse_container_of(l, struct stet_fuse_view,
 									   link);
 
-		count += view->kind == STET_FUSE_TXN && view->txn && view->uid == c->peer.uid;
+		if (view->kind != STET_FUSE_TXN || !view->txn)
+			continue;
+		count += view->uid == c->peer.uid;
+		all += view->uid != 0 && view->uid != geteuid();
 	}
 	pthread_mutex_unlock(&server->lock);
-	return count >= TRANSACTIONS_MAX;
+	return count >= TRANSACTIONS_MAX || all >= ALL_TRANSACTIONS_MAX;
+}
+
+static const char *why_not_begin(const struct connection *c, const struct stet_fuse_wire *in)
+{
+	if (c->server->options->no_dot_stet)
+		return "mounted with nodotstet: there are no transactions";
+	if (in->value & ~(uint64_t)LEVELS) /* I7 */
+		return "there is no such kind of transaction";
+	return NULL;
 }
 
 /* I4: either it sees the transaction, or we see that it is trying. */
@@ -198,10 +220,13 @@ static int do_begin(struct connection *c, const struct stet_fuse_wire *in)
 		.gid = c->peer.gid,
 		.pid = c->peer.pid,
 	};
+	const char *why = why_not_begin(c, in);
 	struct stet_fuse_view *view;
 	char root[PATH_MAX + 64];
 	int rc;
 
+	if (why)
+		return send_result(c, -EOPNOTSUPP, why);
 	if (!(what.level & ~STET_BEGIN_READ_ONLY))
 		what.level |= STET_BEGIN_SNAPSHOT;
 	if (has_too_many(c))
@@ -342,17 +367,33 @@ static int do_end(struct connection *c, const struct stet_fuse_wire *in)
 	return send_end(c, head, end.text);
 }
 
+static int64_t now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec;
+}
+
+/* I6 */
+static int send_item(struct connection *c, struct stet_fuse_wire head, const void *a, size_t a_len,
+		     const char *b)
+{
+	if (now_s() > c->give_up_s || now_s() > c->control->give_up_s)
+		return -EPIPE;
+	head.kind = STET_FUSE_WIRE_ITEM;
+	return stet_fuse_wire_send_(c->fd, head, a, a_len, b);
+}
+
 static int send_change(void *arg, const struct stet_change *change)
 {
 	struct connection *c = arg;
 	struct stet_fuse_wire head = {
-		.kind = STET_FUSE_WIRE_ITEM,
 		.id = change->ino,
 		.value = STET_FUSE_WIRE_CHANGE(change->kind, change->what, change->type),
 	};
 
-	return stet_fuse_wire_send_(c->fd, head, change->path, strlen(change->path),
-				    change->old_path);
+	return send_item(c, head, change->path, strlen(change->path), change->old_path);
 }
 
 static int do_changes(struct connection *c, const struct stet_fuse_wire *in)
@@ -425,12 +466,11 @@ static void describe(struct stet_fuse_server *server, const struct stet_txn_entr
 
 static int send_txn(void *arg, const struct stet_txn_entry *entry)
 {
-	struct stet_fuse_wire head = { .kind = STET_FUSE_WIRE_ITEM };
 	struct connection *c = arg;
 	struct stet_control_txn txn;
 
 	describe(c->server, entry, &txn);
-	return stet_fuse_wire_send_(c->fd, head, &txn, sizeof(txn), NULL);
+	return send_item(c, (struct stet_fuse_wire){ 0 }, &txn, sizeof(txn), NULL);
 }
 
 static int do_txns(struct connection *c)
@@ -455,10 +495,10 @@ static int do_statfs(struct connection *c)
 
 static int send_stat(void *arg, const char *name, uint64_t value)
 {
-	struct stet_fuse_wire head = { .kind = STET_FUSE_WIRE_ITEM, .value = value };
+	struct stet_fuse_wire head = { .value = value };
 	struct connection *c = arg;
 
-	return stet_fuse_wire_send_(c->fd, head, name, strlen(name), NULL);
+	return send_item(c, head, name, strlen(name), NULL);
 }
 
 static int do_stats(struct connection *c)
@@ -490,42 +530,62 @@ static int do_clean(struct connection *c, const struct stet_fuse_wire *in)
 
 /* --- shutting down (I4) --- */
 
-/* The id of an open transaction, 0: none. */
-static uint64_t open_view(struct stet_fuse_server *server)
+#define NAMED_MAX 5u /* so many are named */
+
+/* Names the open transactions, the oldest first. False: there are none. */
+static bool name_open_views(struct stet_fuse_server *server, char *why, size_t cap)
 {
-	uint64_t id = 0;
+	uint64_t id[NAMED_MAX];
+	unsigned count = 0;
+	int at;
 
 	pthread_mutex_lock(&server->lock);
-	for (struct stet_fuse_list *l = server->views.next; l != &server->views && !id;
-	     l = l->next) {
+	for (struct stet_fuse_list *l = server->views.next; l != &server->views; l = l->next) {
 		const struct stet_fuse_view *view = stet_fuse_container_of(l, struct stet_fuse_view,
 									   link);
 
-		if (view->kind == STET_FUSE_TXN && view->state != STET_FUSE_ENDED)
-			id = view->id;
+		if (view->kind != STET_FUSE_TXN || view->state == STET_FUSE_ENDED)
+			continue;
+		if (count < NAMED_MAX)
+			id[count] = view->id;
+		count++;
 	}
 	pthread_mutex_unlock(&server->lock);
-	return id;
+	if (count == 0)
+		return false;
+	at = snprintf(why, cap, "transaction%s", count > 1 ? "s" : "");
+	for (unsigned i = 0; i < count && i < NAMED_MAX && at > 0 && (size_t)at < cap; i++)
+		at += snprintf(why + at, cap - (size_t)at, "%s %llu", i ? "," : "",
+			       (unsigned long long)id[i]);
+	if (at > 0 && (size_t)at < cap)
+		snprintf(why + at, cap - (size_t)at,
+			 "%s open; \"stetfs abort DIR NUMBER\" drops one, \"stetfs commit\" keeps "
+			 "it",
+			 count > NAMED_MAX ? " and others are"
+			 : count > 1       ? " are"
+					   : " is");
+	return true;
 }
 
 static int do_shutdown(struct connection *c, const struct stet_fuse_wire *in)
 {
 	struct stet_fuse_server *server = c->server;
 	bool lazy = in->flags & 1;
-	char why[128] = "";
-	uint64_t id;
+	char why[256] = "";
 	int rc = 0;
 
 	if (!is_owner(c))
 		return send_result(c, -EPERM, "the mount belongs to another user");
 	c->control->no_begin = true;
-	id = open_view(server);
-	if (id && !lazy) {
+	if (!lazy && name_open_views(server, why, sizeof(why))) {
 		rc = -EBUSY;
-		snprintf(why, sizeof(why), "transaction %llu is open", (unsigned long long)id);
 	} else {
 		rc = stet_fuse_unmount_(server->dir, lazy);
-		if (rc)
+		if (rc == -EBUSY)
+			snprintf(why, sizeof(why),
+				 "in use: some process has files open there, or "
+				 "works in one of its directories");
+		else if (rc)
 			snprintf(why, sizeof(why), "%s", strerror(-rc));
 	}
 	if (rc)
@@ -585,6 +645,7 @@ static void *serve_connection(void *arg)
 		rc = stet_fuse_wire_receive_(c->fd, &c->in);
 		if (rc == -EPROTO)
 			send_result(c, rc, "the daemon is of another version");
+		c->give_up_s = now_s() + ANSWER_TIMEOUT_S;
 		if (!rc)
 			rc = answer(c);
 	}
@@ -642,15 +703,18 @@ static int start_thread(pthread_t *ret, void *(*fn)(void *), void *arg)
 /* I6. Under control.lock. */
 static bool is_one_too_many_locked(const struct connection *c)
 {
-	const struct stet_fuse_list *all = &c->control->connections;
-	unsigned count = 0;
+	const struct stet_fuse_list *list = &c->control->connections;
+	unsigned count = 0, all = 0;
 
-	for (const struct stet_fuse_list *l = all->next; l != all && !is_owner(c); l = l->next) {
+	for (const struct stet_fuse_list *l = list->next; l != list && !is_owner(c); l = l->next) {
 		const struct connection *other = stet_fuse_container_of(l, struct connection, link);
 
-		count += !other->over && other->peer.uid == c->peer.uid;
+		if (other->over)
+			continue;
+		count += other->peer.uid == c->peer.uid;
+		all += !is_owner(other);
 	}
-	return count >= CONNECTIONS_MAX;
+	return count >= CONNECTIONS_MAX || all >= ALL_CONNECTIONS_MAX;
 }
 
 static void start_connection(struct stet_fuse_control_server *control, int fd)
@@ -793,6 +857,7 @@ int stet_fuse_control_start_(struct stet_fuse_server *server, char *why, size_t 
 	server->control = control;
 	control->server = server;
 	control->listen_fd = control->record_fd = -1;
+	control->give_up_s = INT64_MAX;
 	pthread_mutex_init(&control->lock, NULL);
 	stet_fuse_list_init(&control->connections);
 	rc = start(control);
@@ -811,6 +876,7 @@ void stet_fuse_control_stop_(struct stet_fuse_server *server)
 		return;
 	pthread_mutex_lock(&control->lock);
 	control->stopping = true;
+	control->give_up_s = now_s() + STOP_GRACE_S;
 	shutdown(control->listen_fd, SHUT_RDWR);
 	for (struct stet_fuse_list *l = control->connections.next; l != &control->connections;
 	     l = l->next)

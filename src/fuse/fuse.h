@@ -18,11 +18,18 @@ struct stet_fuse_options {
 	const char *dir;    /* an existing directory */
 
 	bool foreground; /* no daemon; messages go to standard error, else to syslog */
+	bool sloppy;     /* of option words: unknown ones are passed over */
 	bool debug;      /* in the foreground: print every request */
 	bool read_only;
 	bool recover_prefix; /* with read_only: show what lies before damage in the log */
 	bool private_mount;  /* of root: for nobody else. Others': always, unless allow_other */
 	bool allow_other;    /* asked for by a user who is not root; /etc/fuse.conf must allow it */
+	bool no_dot_stet; /* .stet cannot be reached: so there are no transactions on the mount */
+
+	/* All files are shown as this user's and group's, and what is made is theirs; what the volume
+	 * says of the owners of others stays as it is. */
+	bool has_uid, has_gid;
+	uint32_t uid, gid;
 
 	uint64_t cache_bytes; /* these three as in struct stet_open_options */
 	uint32_t flush_interval_ms;
@@ -38,15 +45,18 @@ struct stet_fuse_options {
 /**
  * Understands a list of mount options as given to -o, separated by commas, and changes *options
  * accordingly. Ours:
- *   ro, rw, recovery=prefix, cache=SIZE, flush_interval=SECONDS, checkpoint=SIZE,
- *   lock_timeout=SECONDS, allow_other, private, debug, foreground
+ *   ro, rw, recovery=prefix, cache=SIZE, flush=SECONDS, checkpoint=SIZE, lock_timeout=SECONDS,
+ *   uid=NUMBER, gid=NUMBER, allow_other, private, nodotstet, debug, foreground; of root: suid, dev
  * (sizes with K, M, G, T; seconds with decimals). What the kernel understands for every file
  * system, is passed on (noatime, nosuid, nodev, noexec, dirsync, ...); what only mount(8) and
  * fstab use (defaults, auto, noauto, nofail, user, _netdev, x-...) is accepted and dropped.
- * -EINVAL: one is not understood; it is copied to ret_bad, NUL terminated and cut to cap.
+ * -EINVAL: one is not understood; why says which and what is wrong, in one line, NUL terminated and
+ * cut to cap.
  */
-int stet_fuse_option(struct stet_fuse_options *options, const char *list, char *ret_bad,
-		     size_t cap);
+int stet_fuse_option(struct stet_fuse_options *options, const char *list, char *why, size_t cap);
+
+/** Do they go together? As stet_fuse_option. */
+int stet_fuse_options_check(const struct stet_fuse_options *options, char *why, size_t cap);
 
 /**
  * Mounts and serves. Must be called by a process with one thread.

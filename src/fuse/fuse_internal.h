@@ -53,8 +53,10 @@
 /* Node ids that are always there; the others count up from FIRST. */
 enum {
 	STET_FUSE_ID_ROOT = FUSE_ROOT_ID,
-	STET_FUSE_ID_STET = 2, /* .stet */
-	STET_FUSE_ID_TXNS = 3, /* .stet/txn */
+	STET_FUSE_ID_STET = 2,      /* .stet */
+	STET_FUSE_ID_TXNS = 3,      /* .stet/txn */
+	STET_FUSE_ID_SNAPSHOTS = 4, /* .stet/snapshots */
+	STET_FUSE_ID_HISTORY = 5,   /* .stet/history */
 	STET_FUSE_ID_FIRST = 16,
 };
 
@@ -105,6 +107,7 @@ enum stet_fuse_node_kind {
 	STET_FUSE_NODE_STET,  /* .stet */
 	STET_FUSE_NODE_TXNS,  /* .stet/txn */
 	STET_FUSE_NODE_GUARD, /* .stet/txn/ID */
+	STET_FUSE_NODE_PAST,  /* .stet/snapshots, .stet/history */
 };
 
 /* A name by which the kernel may know a node. */
@@ -220,7 +223,8 @@ struct stet_fuse_server {
 	/* --- atomic --- */
 	struct stet_fuse_counters counters;
 	_Atomic bool stopping;
-	_Atomic uint64_t complaints; /* lines logged about failing requests */
+	_Atomic int64_t log_began_s; /* log.c, I3 */
+	_Atomic uint64_t log_lines;
 };
 
 #define stet_fuse_count_(server, name) \
@@ -274,7 +278,7 @@ struct stet_fuse_call {
 enum stet_fuse_access {
 	STET_FUSE_ANY,       /* an ordinary request */
 	STET_FUSE_WRITEBACK, /* the kernel writes back a page of a mapping */
-	STET_FUSE_NO_GUARDS, /* ordinary, but only for inodes of the volume: else -EPERM */
+	STET_FUSE_NO_GUARDS, /* ordinary, but only for inodes of the volume: else guard.c, I3 */
 };
 
 /* False: it was answered with an error. */
@@ -292,8 +296,12 @@ void stet_fuse_call_release_second_(struct stet_fuse_call *call, struct stet_fus
 int stet_fuse_errno_(struct stet_fuse_server *server, struct stet_fuse_view *view, int rc);
 /* Answers with an error, or with success when rc is 0. */
 void stet_fuse_reply_rc_(struct stet_fuse_call *call, int rc);
-void stet_fuse_fill_(const struct stet_fuse_view *view, const struct stet_stat *st,
-		     struct stat *ret);
+void stet_fuse_fill_(const struct stet_fuse_server *server, const struct stet_fuse_view *view,
+		     const struct stet_stat *st, struct stat *ret);
+/* With uid= or gid=: the owner of what is made. */
+void stet_fuse_own_(const struct stet_fuse_server *server, uint32_t *uid, uint32_t *gid);
+/* With uid= or gid=: takes out of set what changes nothing that can be seen. -EPERM: another owner. */
+int stet_fuse_check_owner_(const struct stet_fuse_server *server, struct stet_setattr *set);
 uint64_t stet_fuse_show_ino_(const struct stet_fuse_view *view, uint64_t ino);
 void stet_fuse_reply_attr_(struct stet_fuse_call *call, const struct stet_stat *st);
 /* Looks st up for the kernel under a name of the call's node; takes over one hold. Fills in all but
@@ -312,6 +320,8 @@ void stet_fuse_reply_absent_(struct stet_fuse_call *call);
 /// The directories below .stet (guard.c) ///
 
 bool stet_fuse_is_reserved_(const struct stet_fuse_node *dir, const char *name);
+/* The errno value for whoever wants to change one of them, or something in it; 0: it is none. */
+int stet_fuse_guard_refuses_(const struct stet_fuse_node *node);
 void stet_fuse_guard_lookup_(struct stet_fuse_call *call, const char *name);
 void stet_fuse_guard_getattr_(struct stet_fuse_call *call);
 /* Fills in entry number `at` of the directory's listing, "." and ".." not counted; false: no
@@ -511,9 +521,20 @@ void stet_fuse_control_remove_(struct stet_fuse_server *server);
 /// Messages (log.c) ///
 
 void stet_fuse_log_open_(bool foreground);
+/* One line, with whatever is no text escaped. */
 void stet_fuse_log_(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* Asked before a line that any user can cause. */
+bool stet_fuse_may_log_(struct stet_fuse_server *server);
+/* Copies text, cut to cap, with control characters and what is no UTF-8 as \ooo. */
+void stet_fuse_escape_(char *ret, size_t cap, const char *text);
 /* Writes a line into why; returns rc. */
 int stet_fuse_why_(char *why, size_t cap, int rc, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
+
+/// The service manager (notify.c) ///
+
+void stet_fuse_notify_open_(bool foreground);
+/* state: "READY=1", "STOPPING=1" or ""; verb and what: for people, "mounted at", the directory. */
+void stet_fuse_notify_(const char *state, const char *verb, const char *what);
 
 #endif

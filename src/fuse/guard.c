@@ -4,13 +4,16 @@
  *	MOUNT/.stet/txn          the open transactions
  *	MOUNT/.stet/txn/ID       guard: mode 0700, of the transaction's owner
  *	MOUNT/.stet/txn/ID/root  the tree as the transaction sees it
+ *	MOUNT/.stet/snapshots    places for trees of the past, which this version does not have
+ *	MOUNT/.stet/history
  *
  * I1. The kernel keeps nothing about them (timeouts of 0), so nothing about them is invalidated
  *     while the transaction is open: that would detach what is mounted on a view (`run` mounts its
  *     view somewhere else). When it has ended, the guard is (view.c, I6), as by any look at it.
  * I2. A guard's permissions are the only thing that keeps others out of a view; so nothing but
  *     the lookup of "root" in the guard leads to a view's nodes.
- * I3. Nothing can be made, renamed or removed in them: -EPERM.
+ * I3. Nothing can be made, renamed or removed in them: -EPERM; below the past: -EROFS.
+ * I4. Mounted with nodotstet, .stet is not there. Its name stays reserved.
  */
 #include "fuse/fuse_internal.h"
 
@@ -29,6 +32,49 @@ bool stet_fuse_is_reserved_(const struct stet_fuse_node *dir, const char *name)
 	       strcmp(name, STET_FUSE_DOT_STET) == 0;
 }
 
+int stet_fuse_guard_refuses_(const struct stet_fuse_node *node)
+{
+	if (node->kind == STET_FUSE_NODE_INO)
+		return 0;
+	return node->kind == STET_FUSE_NODE_PAST ? EROFS : EPERM;
+}
+
+/* What is in .stet. */
+static const struct {
+	const char *name;
+	uint64_t id;
+} places[] = {
+	{ "history", STET_FUSE_ID_HISTORY },
+	{ "snapshots", STET_FUSE_ID_SNAPSHOTS },
+	{ "txn", STET_FUSE_ID_TXNS },
+};
+
+#define PLACES (sizeof(places) / sizeof(places[0]))
+
+static mode_t mode_of(const struct stet_fuse_node *node)
+{
+	if (node->kind == STET_FUSE_NODE_GUARD)
+		return 0700;
+	return node->kind == STET_FUSE_NODE_PAST ? 0555 : 0755;
+}
+
+/* Two, and one for each directory in it; 1: so many that nobody counts. */
+static nlink_t links_of(const struct stet_fuse_node *node)
+{
+	switch (node->kind) {
+	case STET_FUSE_NODE_STET:
+		return 2 + PLACES;
+	case STET_FUSE_NODE_GUARD:
+		return 3;
+	case STET_FUSE_NODE_TXNS:
+		return 1;
+	case STET_FUSE_NODE_INO:
+	case STET_FUSE_NODE_PAST:
+		break;
+	}
+	return 2;
+}
+
 static void fill(const struct stet_fuse_server *server, const struct stet_fuse_node *node,
 		 struct stat *ret)
 {
@@ -37,8 +83,8 @@ static void fill(const struct stet_fuse_server *server, const struct stet_fuse_n
 
 	*ret = (struct stat){
 		.st_ino = is_guard ? INO_GUARD | view->id : INO_FIXED | node->id,
-		.st_mode = S_IFDIR | (is_guard ? 0700 : 0755),
-		.st_nlink = 2,
+		.st_mode = S_IFDIR | mode_of(node),
+		.st_nlink = links_of(node),
 		.st_uid = is_guard ? view->uid : geteuid(),
 		.st_gid = is_guard ? view->gid : getegid(),
 		.st_blksize = 4096,
@@ -116,18 +162,27 @@ static void lookup_view(struct stet_fuse_call *call)
 		stet_fuse_reply_entry_(call, "root", &st);
 }
 
+static void lookup_place(struct stet_fuse_call *call, const char *name)
+{
+	for (size_t i = 0; i < PLACES; i++)
+		if (strcmp(name, places[i].name) == 0) {
+			reply_fixed(call, places[i].id);
+			return;
+		}
+	fuse_reply_err(call->req, ENOENT);
+}
+
 void stet_fuse_guard_lookup_(struct stet_fuse_call *call, const char *name)
 {
 	switch (call->node->kind) {
 	case STET_FUSE_NODE_INO: /* the root of the main tree, the name is .stet */
+		if (call->server->options->no_dot_stet) /* I4 */
+			break;
 		reply_fixed(call, STET_FUSE_ID_STET);
 		return;
 	case STET_FUSE_NODE_STET:
-		if (strcmp(name, "txn") == 0) {
-			reply_fixed(call, STET_FUSE_ID_TXNS);
-			return;
-		}
-		break;
+		lookup_place(call, name);
+		return;
 	case STET_FUSE_NODE_TXNS:
 		lookup_txn(call, name);
 		return;
@@ -136,6 +191,8 @@ void stet_fuse_guard_lookup_(struct stet_fuse_call *call, const char *name)
 			lookup_view(call);
 			return;
 		}
+		break;
+	case STET_FUSE_NODE_PAST:
 		break;
 	}
 	fuse_reply_err(call->req, ENOENT);
@@ -175,9 +232,9 @@ bool stet_fuse_guard_entry_(struct stet_fuse_server *server, const struct stet_f
 {
 	switch (node->kind) {
 	case STET_FUSE_NODE_STET:
-		if (at == 0)
-			set_entry(ret, INO_FIXED | STET_FUSE_ID_TXNS, "txn");
-		return at == 0;
+		if (at < PLACES)
+			set_entry(ret, INO_FIXED | places[at].id, places[at].name);
+		return at < PLACES;
 	case STET_FUSE_NODE_TXNS:
 		return txn_entry(server, at, ret);
 	case STET_FUSE_NODE_GUARD:
@@ -185,6 +242,7 @@ bool stet_fuse_guard_entry_(struct stet_fuse_server *server, const struct stet_f
 			set_entry(ret, stet_fuse_show_ino_(node->view, STET_ROOT), "root");
 		return at == 0;
 	case STET_FUSE_NODE_INO:
+	case STET_FUSE_NODE_PAST:
 		break;
 	}
 	return false;

@@ -32,6 +32,8 @@
 
 #define LOCK_TIMEOUT_MS 5000
 #define WHY_MAX 1024
+#define BUSY_PAUSE_US 50000 /* half a minute together */
+#define BUSY_TRIES 600u
 
 struct daemon_state {
 	struct stet_fuse_server server;
@@ -75,6 +77,7 @@ static void on_ready(struct stet_fuse_server *server)
 {
 	struct daemon_state *d = stet_fuse_container_of(server, struct daemon_state, server);
 
+	stet_fuse_notify_("READY=1", "mounted at", server->dir);
 	if (d->ready_fd < 0)
 		return;
 	detach_stdio();
@@ -173,18 +176,47 @@ static int init_server(struct daemon_state *d)
 	return rc ? stet_fuse_why_(d->why, sizeof(d->why), rc, "no memory") : 0;
 }
 
+/* What the library says, without the volume's name: the caller puts that before it. */
+static const char *said_of_volume(const struct daemon_state *d)
+{
+	const char *text = stet_error_text();
+	size_t len = strlen(d->server.volume);
+
+	return strncmp(text, d->server.volume, len) == 0 && strncmp(text + len, ": ", 2) == 0
+		       ? text + len + 2
+		       : text;
+}
+
 static int explain_open(struct daemon_state *d, int rc)
 {
 	struct stet_control_mount *holder = calloc(1, sizeof(*holder));
+	const char *text = said_of_volume(d);
 
 	if (rc == -EBUSY && holder && stet_control_find_volume(d->server.volume, holder) == 0)
-		stet_fuse_why_(d->why, sizeof(d->why), rc, "is mounted at %.400s (process %d)",
+		stet_fuse_why_(d->why, sizeof(d->why), rc, "in use: mounted at %.400s (process %d)",
 			       holder->dir, (int)holder->pid);
+	else if (rc == -EBUSY && text[0])
+		stet_fuse_why_(d->why, sizeof(d->why), rc, "%s", text);
+	else if (rc == -EINVAL)
+		stet_fuse_why_(d->why, sizeof(d->why), rc, "not a StetFS volume");
 	else
-		stet_fuse_why_(d->why, sizeof(d->why), rc, "%s (%.400s)", strerror(-rc),
-			       stet_error_text());
+		stet_fuse_why_(d->why, sizeof(d->why), rc, "%s%s%.400s%s",
+			       rc == -EUCLEAN ? "damaged; \"stetfs check\" tells more"
+					      : strerror(-rc),
+			       text[0] ? " (" : "", text, text[0] ? ")" : "");
 	free(holder);
 	return rc;
+}
+
+/* A daemon that has been unmounted still writes its checkpoint; it does not listen any more. */
+static bool holder_is_ending(const struct daemon_state *d)
+{
+	struct stet_control *ctl;
+	int rc = stet_control_open_volume(d->server.volume, &ctl);
+
+	if (!rc)
+		stet_control_close(ctl);
+	return rc == -ECONNREFUSED;
 }
 
 static int open_volume(struct daemon_state *d)
@@ -199,6 +231,11 @@ static int open_volume(struct daemon_state *d)
 	};
 	int rc = stet_open(d->server.volume, &open_options, &d->server.vol);
 
+	for (unsigned tries = 0; rc == -EBUSY && tries < BUSY_TRIES && holder_is_ending(d);
+	     tries++) {
+		usleep(BUSY_PAUSE_US);
+		rc = stet_open(d->server.volume, &open_options, &d->server.vol);
+	}
 	return rc ? explain_open(d, rc) : 0;
 }
 
@@ -250,6 +287,8 @@ static int stop(struct daemon_state *d)
 	int rc = 0;
 
 	stop_signal_thread(d);
+	if (server->mounted)
+		stet_fuse_notify_("STOPPING=1", "writing a checkpoint to", server->volume);
 	stet_fuse_control_stop_(server);
 	if (server->mounted)
 		fuse_session_unmount(server->session);
@@ -265,7 +304,7 @@ static int stop(struct daemon_state *d)
 		stet_fuse_views_end_(server);
 		rc = stet_close(server->vol);
 		if (rc)
-			stet_fuse_log_(LOG_ERR, "%s: closing: %s (%s)", server->volume,
+			stet_fuse_log_(LOG_ERR, "closing failed: %s: %s (%s)", server->volume,
 				       strerror(-rc), stet_error_text());
 	}
 	stet_fuse_nodes_release_(server);
@@ -282,6 +321,8 @@ static int run(struct daemon_state *d)
 	signal(SIGPIPE, SIG_IGN);
 	pthread_sigmask(SIG_BLOCK, &set, &before); /* I2: inherited by every thread */
 	stet_fuse_log_open_(d->options.foreground);
+	stet_fuse_notify_open_(d->options.foreground);
+	stet_fuse_notify_("", "opening", d->server.volume);
 	rc = start(d);
 	if (rc)
 		tell_parent(d, rc);
@@ -295,15 +336,42 @@ static int run(struct daemon_state *d)
 
 /* --- the parent --- */
 
+static volatile sig_atomic_t interrupted;
+
+static void note_interrupt(int signal)
+{
+	interrupted = signal;
+}
+
+/* Without SA_RESTART: reading what the child says ends with EINTR. */
+static void catch_interrupts(void)
+{
+	struct sigaction action = { .sa_handler = note_interrupt };
+
+	sigemptyset(&action.sa_mask);
+	sigaction(SIGINT, &action, NULL);
+	sigaction(SIGTERM, &action, NULL);
+	sigaction(SIGHUP, &action, NULL);
+}
+
+/* A parent that is told to end tells the child, which unmounts what it may have mounted. */
 static int wait_for_child(int fd, pid_t pid, char *why, size_t cap)
 {
 	struct report report;
+	bool told = false;
 	ssize_t n;
 
+	catch_interrupts();
 	do {
+		if (interrupted && !told)
+			told = kill(pid, SIGTERM) == 0;
 		n = read(fd, &report, sizeof(report));
 	} while (n < 0 && errno == EINTR);
 	close(fd);
+	if (told) {
+		waitpid(pid, NULL, 0);
+		return stet_fuse_why_(why, cap, -EINTR, "interrupted");
+	}
 	if (n != (ssize_t)sizeof(report)) {
 		waitpid(pid, NULL, 0);
 		return stet_fuse_why_(why, cap, -ECHILD, "the daemon ended before it had mounted");
@@ -312,6 +380,18 @@ static int wait_for_child(int fd, pid_t pid, char *why, size_t cap)
 		return 0;
 	waitpid(pid, NULL, 0); /* it has let go of the volume */
 	return stet_fuse_why_(why, cap, report.rc, "%s", report.why);
+}
+
+/* The daemon outlives its caller, so it must keep nothing of his open: a lock, the end of a pipe. */
+static void close_others(int *keep)
+{
+	const int first = STDERR_FILENO + 1;
+	int fd = *keep == first ? first : dup3(*keep, first, O_CLOEXEC);
+
+	if (fd != first)
+		return;
+	*keep = first;
+	close_range((unsigned)first + 1, ~0u, 0);
 }
 
 static int become_daemon(struct daemon_state *d, char *why, size_t cap)
@@ -334,7 +414,7 @@ static int become_daemon(struct daemon_state *d, char *why, size_t cap)
 		close(fds[1]);
 		return wait_for_child(fds[0], pid, why, cap);
 	}
-	close(fds[0]);
+	close_others(&fds[1]);
 	d->ready_fd = fds[1];
 	setsid();
 	(void)!chdir("/");

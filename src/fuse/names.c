@@ -71,6 +71,7 @@ static int own(const struct stet_fuse_call *call, mode_t mode, struct stet_ll_ne
 		if (S_ISDIR(mode))
 			ret->mode |= S_ISGID;
 	}
+	stet_fuse_own_(call->server, &ret->uid, &ret->gid);
 	return 0;
 }
 

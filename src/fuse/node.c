@@ -87,15 +87,22 @@ static struct stet_fuse_node *make_locked(struct stet_fuse_server *server, uint6
  * numbers in sequence and never comes near the top. */
 static bool make_fixed(struct stet_fuse_server *server)
 {
-	struct stet_fuse_view *main_view = &server->main_view;
-	struct stet_fuse_node *root = make_locked(server, STET_FUSE_ID_ROOT, STET_FUSE_NODE_INO,
-						  main_view, STET_ROOT, S_IFDIR);
-	struct stet_fuse_node *stet = make_locked(server, STET_FUSE_ID_STET, STET_FUSE_NODE_STET,
-						  main_view, UINT64_MAX, S_IFDIR);
-	struct stet_fuse_node *txns = make_locked(server, STET_FUSE_ID_TXNS, STET_FUSE_NODE_TXNS,
-						  main_view, UINT64_MAX - 1, S_IFDIR);
+	static const struct {
+		uint64_t id, ino;
+		enum stet_fuse_node_kind kind;
+	} fixed[] = {
+		{ STET_FUSE_ID_ROOT, STET_ROOT, STET_FUSE_NODE_INO },
+		{ STET_FUSE_ID_STET, UINT64_MAX, STET_FUSE_NODE_STET },
+		{ STET_FUSE_ID_TXNS, UINT64_MAX - 1, STET_FUSE_NODE_TXNS },
+		{ STET_FUSE_ID_SNAPSHOTS, UINT64_MAX - 2, STET_FUSE_NODE_PAST },
+		{ STET_FUSE_ID_HISTORY, UINT64_MAX - 3, STET_FUSE_NODE_PAST },
+	};
 
-	return root && stet && txns;
+	for (size_t i = 0; i < sizeof(fixed) / sizeof(fixed[0]); i++)
+		if (!make_locked(server, fixed[i].id, fixed[i].kind, &server->main_view,
+				 fixed[i].ino, S_IFDIR))
+			return false;
+	return true;
 }
 
 int stet_fuse_nodes_init_(struct stet_fuse_server *server)
@@ -413,8 +420,8 @@ bool stet_fuse_call_begin_(struct stet_fuse_call *call, fuse_req_t req, fuse_ino
 	node = wait_for_view_locked(server, id);
 	if (!node || !may_enter(node, req, access))
 		err = ESTALE;
-	else if (access == STET_FUSE_NO_GUARDS && node->kind != STET_FUSE_NODE_INO)
-		err = EPERM;
+	else if (access == STET_FUSE_NO_GUARDS)
+		err = stet_fuse_guard_refuses_(node);
 	if (!err) {
 		node->calls++;
 		node->view->calls++;
@@ -458,8 +465,8 @@ int stet_fuse_call_second_(struct stet_fuse_call *call, fuse_ino_t id, struct st
 	node = stet_fuse_node_find_locked_(server, id);
 	if (!node)
 		rc = -ESTALE;
-	else if (node->kind != STET_FUSE_NODE_INO)
-		rc = -EPERM;
+	else if (stet_fuse_guard_refuses_(node))
+		rc = -stet_fuse_guard_refuses_(node);
 	else if (node->view != call->view &&
 		 !(node->view->kind == STET_FUSE_OLD && call->view->kind == STET_FUSE_MAIN))
 		rc = -EXDEV;

@@ -335,7 +335,7 @@ static void lock_answered(void *arg, int result, struct stet_ll_lock *lock)
 	pthread_mutex_unlock(&server->opening_lock);
 	take_callback(o);
 	o->handle->lock = lock;
-	if (result == -EBUSY)
+	if (result == -EBUSY && stet_fuse_may_log_(server))
 		stet_fuse_log_(LOG_INFO, "open for writing: %s", stet_error_text());
 	if (result)
 		fail(o, result);

@@ -11,6 +11,9 @@
  *     gave does not count.
  * I4. st_ino is the inode's number; in a detached transaction it carries the view's tag, so that
  *     cp and diff do not take the two for one file.
+ * I5. With uid= or gid= the kernel is told one owner for all files, and decides by that who may do
+ *     what. What is made is stored as his too; what there is keeps the owner that the volume says, and
+ *     cannot be given to anybody: there would be nothing to see of it.
  */
 #include "fuse/fuse_internal.h"
 
@@ -20,14 +23,14 @@
 #include <sys/sysmacros.h>
 #include <syslog.h>
 
-#define COMPLAINTS_MAX 1000 /* lines about failing requests, for the life of the daemon */
-
 /* --- errors --- */
 
 static void complain(struct stet_fuse_server *server, int rc)
 {
-	if (atomic_fetch_add(&server->complaints, 1) < COMPLAINTS_MAX)
-		stet_fuse_log_(LOG_ERR, "request failed: %s: %s", strerror(-rc), stet_error_text());
+	if (stet_fuse_may_log_(server))
+		stet_fuse_log_(LOG_ERR, "request failed: %s: %s%s%s", strerror(-rc),
+			       stet_error_text(), server->options->debug ? ", at " : "",
+			       server->options->debug ? stet_error_place() : "");
 }
 
 int stet_fuse_errno_(struct stet_fuse_server *server, struct stet_fuse_view *view, int rc)
@@ -80,15 +83,17 @@ uint64_t stet_fuse_show_ino_(const struct stet_fuse_view *view, uint64_t ino)
 	return ino | view->tag << 48;
 }
 
-void stet_fuse_fill_(const struct stet_fuse_view *view, const struct stet_stat *st,
-		     struct stat *ret)
+void stet_fuse_fill_(const struct stet_fuse_server *server, const struct stet_fuse_view *view,
+		     const struct stet_stat *st, struct stat *ret)
 {
+	const struct stet_fuse_options *o = server->options;
+
 	*ret = (struct stat){
 		.st_ino = stet_fuse_show_ino_(view, st->ino),
 		.st_mode = st->mode,
 		.st_nlink = st->nlink,
-		.st_uid = st->uid,
-		.st_gid = st->gid,
+		.st_uid = o->has_uid ? o->uid : st->uid, /* I5 */
+		.st_gid = o->has_gid ? o->gid : st->gid,
 		.st_rdev = makedev((unsigned)(st->rdev >> 32), (unsigned)st->rdev),
 		.st_size = (off_t)st->size,
 		.st_blksize = 4096,
@@ -126,11 +131,35 @@ static void limit_size_locked(const struct stet_fuse_call *call, uint64_t ino, s
 							      (uint64_t)attr->st_size);
 }
 
+void stet_fuse_own_(const struct stet_fuse_server *server, uint32_t *uid, uint32_t *gid)
+{
+	const struct stet_fuse_options *o = server->options;
+
+	if (o->has_uid)
+		*uid = o->uid;
+	if (o->has_gid)
+		*gid = o->gid;
+}
+
+int stet_fuse_check_owner_(const struct stet_fuse_server *server, struct stet_setattr *set)
+{
+	const struct stet_fuse_options *o = server->options;
+
+	if (((set->set & STET_SET_UID) && o->has_uid && set->uid != o->uid) ||
+	    ((set->set & STET_SET_GID) && o->has_gid && set->gid != o->gid))
+		return -EPERM;
+	if (o->has_uid)
+		set->set &= ~STET_SET_UID;
+	if (o->has_gid)
+		set->set &= ~STET_SET_GID;
+	return 0;
+}
+
 void stet_fuse_reply_attr_(struct stet_fuse_call *call, const struct stet_stat *st)
 {
 	struct stat attr;
 
-	stet_fuse_fill_(call->view, st, &attr);
+	stet_fuse_fill_(call->server, call->view, st, &attr);
 	pthread_rwlock_rdlock(&call->server->reply_lock);
 	limit_size_locked(call, st->ino, &attr);
 	fuse_reply_attr(call->req, &attr, timeout_locked(call, st->ino));
@@ -149,7 +178,7 @@ int stet_fuse_entry_(struct stet_fuse_call *call, const char *name, const struct
 		return rc;
 	stet_fuse_node_name_(call->server, node, call->node->id, name);
 	*ret = (struct fuse_entry_param){ .ino = node->id, .generation = STET_FUSE_GENERATION };
-	stet_fuse_fill_(call->view, st, &ret->attr);
+	stet_fuse_fill_(call->server, call->view, st, &ret->attr);
 	return 0;
 }
 
