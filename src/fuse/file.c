@@ -8,8 +8,9 @@
  *     old after a commit that appended; it finds out with the next look at the attributes.
  * I4. In a transaction fsync is answered at once: durability is the commit's.
  * I5. An old version (OLD view) is only read.
- * I6. An fsync that waits has no thread; INTERRUPT answers it with EINTR, and its flush goes on.
- *     Who sets `answered` first, answers.
+ * I6. An fsync that waits has no thread. It is not interrupted: the flush ends by itself, and the
+ *     kernel sends INTERRUPT for any signal, and for what io_uring has to do, where no program
+ *     expects fsync(2) to fail.
  */
 #include "fuse/fuse_internal.h"
 
@@ -107,26 +108,14 @@ void stet_fuse_op_write_(fuse_req_t req, fuse_ino_t id, const char *buf, size_t 
 struct syncing {
 	struct stet_fuse_server *server;
 	fuse_req_t req;
-	_Atomic bool answered;
 };
-
-static void sync_interrupted(fuse_req_t req, void *arg)
-{
-	struct syncing *sync = arg;
-
-	if (!atomic_exchange(&sync->answered, true))
-		fuse_reply_err(req, EINTR);
-}
 
 static void synced(void *arg, int result)
 {
 	struct syncing *sync = arg;
 	struct stet_fuse_server *server = sync->server;
 
-	if (!atomic_exchange(&sync->answered, true)) {
-		fuse_req_interrupt_func(sync->req, NULL, NULL); /* waits for the callback */
-		fuse_reply_err(sync->req, result ? stet_fuse_errno_(server, NULL, result) : 0);
-	}
+	fuse_reply_err(sync->req, result ? stet_fuse_errno_(server, NULL, result) : 0);
 	free(sync);
 	stet_fuse_pending_(server, -1);
 }
@@ -144,7 +133,6 @@ static void sync_later(struct stet_fuse_call *call)
 	sync->server = server;
 	sync->req = call->req;
 	stet_fuse_pending_(server, 1);
-	fuse_req_interrupt_func(call->req, sync_interrupted, sync);
 	rc = stet_ll_fsync_async(server->vol, NULL, synced, sync);
 	if (rc)
 		synced(sync, rc);
