@@ -4,8 +4,8 @@
 set -eu
 
 PACKAGES="gcc libc6-dev make clang clang-format clang-tidy meson ninja-build pkg-config
-	libfuse3-dev fuse3 libisal-dev liburing-dev libaio-dev libcmocka-dev libsqlite3-dev liblmdb-dev libdb-dev
-	libjansson-dev uuid-dev attr acl git tar jq python3"
+	libfuse3-dev fuse3 libisal-dev liburing-dev libaio-dev libcmocka-dev libsqlite3-dev
+	liblmdb-dev libdb-dev libjansson-dev uuid-dev attr acl e2fsprogs git tar jq python3"
 
 say()
 {

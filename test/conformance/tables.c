@@ -1,0 +1,15 @@
+/* tables.c - all tables. */
+#include "conformance.h"
+
+#define TABLES(T) T(rename_table)
+
+#define T(name) extern const struct table name;
+TABLES(T)
+#undef T
+
+const struct table *const tables[] = {
+#define T(name) &name,
+	TABLES(T)
+#undef T
+		NULL,
+};
