@@ -4,6 +4,8 @@
  * I2. It is committed only if the command ended with 0, and nobody told us to end.
  * I3. The code is the command's own, except 122 to 125, which are ours: no transaction, or no
  *     commit of what the command did.
+ * I4. Another attempt is made only if nothing of the one before is left, and only because somebody
+ *     else was in the way.
  */
 #include "cli/cli_internal.h"
 
@@ -13,24 +15,40 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 #include <unistd.h>
 
-enum {
-	NOT_COMMITTED = 123,
-	NOT_BEGUN = 125,
-	BY_SIGNAL = 128,
-};
+#define NS_PER_MS INT64_C(1000000)
+#define NS_PER_S (1000 * NS_PER_MS)
+#define PAUSE_NS (10 * NS_PER_MS) /* at most, before the first retry; then doubled */
+#define PAUSE_MAX_NS (1000 * NS_PER_MS)
+#define TIMEOUT_MAX_S (UINT64_C(1) << 31)
 
 struct run {
-	const char *dir; /* as given */
+	/* --- as given --- */
+	const char *dir;
 	char **argv;
 	unsigned level;
+	uint64_t retries;
+	bool verbose;
+	/* --- own --- */
 	char *real_dir;     /* owned */
 	char cwd[PATH_MAX]; /* where the command starts */
+	int64_t deadline_ns;
+	struct stet_cli_signals signals;
 	struct stet_control *ctl;
 	struct stet_control_begun begun;
+};
+
+/* How an attempt ended. */
+struct attempt {
+	int code;
+	bool conflict; /* it was not committed, and met one: worth another */
+	struct stet_control_end end;
 };
 
 /// Where ///
@@ -65,127 +83,222 @@ static int find_directories(struct run *run)
 	return STET_CLI_OK;
 }
 
-static int begin(struct run *run)
-{
-	int code;
-	int rc;
-
-	if (geteuid() != 0) {
-		stet_cli_error_("run", "only root can run commands in a transaction so far");
-		return NOT_BEGUN;
-	}
-	code = stet_cli_connect_(run->dir, &run->ctl);
-	if (code)
-		return NOT_BEGUN;
-	if (find_directories(run))
-		return NOT_BEGUN;
-	rc = stet_control_begin(run->ctl, run->level, 0, &run->begun);
-	if (!rc)
-		return STET_CLI_OK;
-	stet_cli_fail_control_(run->ctl, run->dir, rc);
-	return NOT_BEGUN;
-}
-
 /// The end ///
 
-static int commit(struct run *run)
+static int commit(struct run *run, struct attempt *a)
 {
-	struct stet_control_end end = { 0 };
-	int rc = stet_control_commit(run->ctl, run->begun.id, 0, &end);
+	int rc = stet_control_commit(run->ctl, run->begun.id, 0, &a->end);
 
 	if (rc == -EPIPE) {
 		stet_cli_error_(run->dir,
 				"the daemon has gone; whether the commit is there shows when "
 				"the volume is mounted again");
-		return NOT_COMMITTED;
+		return STET_CLI_RUN_NOT_COMMITTED;
 	}
-	if (rc)
+	if (rc == -ENOENT)
+		stet_cli_error_(run->dir, "not committed: somebody else has ended the transaction");
+	else if (rc)
 		stet_cli_fail_control_(run->ctl, run->dir, rc);
-	else if (end.result)
-		stet_cli_fail_commit_(run->dir, &end);
-	return rc || end.result ? NOT_COMMITTED : STET_CLI_OK;
+	a->conflict = !rc && a->end.result && a->end.conflict;
+	return rc || a->end.result ? STET_CLI_RUN_NOT_COMMITTED : STET_CLI_OK;
 }
 
-static void drop(struct run *run)
+static void drop(struct run *run, struct attempt *a)
 {
-	struct stet_control_end end;
-
 	/* What it holds goes with the connection in any case (I1). */
-	(void)stet_control_abort(run->ctl, run->begun.id, &end);
+	if (stet_control_abort(run->ctl, run->begun.id, &a->end) == 0)
+		a->conflict = a->end.conflict;
 }
 
-static int finish(struct run *run, const struct stet_cli_job_end *end)
+static int finish(struct run *run, const struct stet_cli_job_end *end, struct attempt *a)
 {
 	if (end->daemon_gone) {
 		stet_cli_error_(run->dir, "the daemon has gone, and the transaction with it");
-		return NOT_COMMITTED;
+		return STET_CLI_RUN_NOT_COMMITTED;
 	}
-	if (end->code == 0 && !end->signal)
-		return commit(run); /* I2 */
-	drop(run);
-	return end->code ? end->code : BY_SIGNAL + end->signal;
+	if (end->code == 0 && !end->signal && !end->timed_out)
+		return commit(run, a); /* I2 */
+	drop(run, a);
+	if (end->timed_out || end->signal)
+		a->conflict = false; /* I4: it is not why */
+	if (end->timed_out) {
+		stet_cli_error_(run->argv[0], "its time was up; the changes were dropped");
+		return STET_CLI_RUN_TIMED_OUT;
+	}
+	return end->code ? end->code : STET_CLI_RUN_BY_SIGNAL + end->signal;
 }
 
-static void block_signals(sigset_t *ret_old)
-{
-	sigset_t set;
+/// Attempts ///
 
-	sigemptyset(&set);
-	sigaddset(&set, SIGHUP);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGCHLD);
-	sigprocmask(SIG_BLOCK, &set, ret_old);
-}
-
-static int run_command(struct run *run)
+static void attempt(struct run *run, struct attempt *a)
 {
 	struct stet_cli_job job = {
 		.argv = run->argv,
-		.root = run->begun.root,
-		.mount = stet_control_info(run->ctl)->dir,
-		.cwd = run->cwd,
+		.signals = &run->signals,
 		.control_fd = stet_control_fd(run->ctl),
+		.deadline_ns = run->deadline_ns,
 	};
 	struct stet_cli_job_end end;
+	int rc = stet_control_begin(run->ctl, run->level, 0, &run->begun);
+
+	*a = (struct attempt){ .code = STET_CLI_RUN_NOT_BEGUN };
+	if (rc) {
+		stet_cli_fail_control_(run->ctl, run->dir, rc);
+		return;
+	}
+	job.view = (struct stet_cli_view){
+		.root = run->begun.root,
+		.mount = stet_control_info(run->ctl)->dir,
+		.dev = stet_control_info(run->ctl)->dev,
+		.cwd = run->cwd,
+	};
+	if (!stet_cli_job_start_(&job, &a->code)) {
+		drop(run, a);
+		a->conflict = false;
+		return;
+	}
+	stet_cli_job_wait_(&job, &end);
+	a->code = finish(run, &end, a);
+	stet_cli_job_release_(&job);
+}
+
+/* Random, so that those who met do not meet again; longer each time. */
+static int64_t pause_ns(uint64_t retry)
+{
+	int64_t most = PAUSE_NS;
+	uint32_t chance = UINT32_MAX;
+
+	for (uint64_t i = 0; i < retry && most < PAUSE_MAX_NS; i++)
+		most *= 2;
+	(void)!getrandom(&chance, sizeof(chance), 0);
+	return most * (int64_t)(chance >> 8) / (1 << 24);
+}
+
+/* Waits until the time or an ending signal, which is returned; 0: none. */
+static int sleep_until(struct run *run, int64_t until_ns)
+{
+	struct pollfd p = { .fd = run->signals.fd, .events = POLLIN };
+
+	for (;;) {
+		int64_t left = until_ns - stet_cli_monotonic_ns_();
+		int number;
+
+		if (left <= 0)
+			return 0;
+		poll(&p, 1, (int)(left / NS_PER_MS) + 1);
+		while ((number = stet_cli_signals_next_(&run->signals)) != 0) {
+			if (stet_cli_signal_ends_(number))
+				return number;
+			if (number == SIGTSTP)
+				stet_cli_signals_stop_();
+		}
+	}
+}
+
+/* True: once more. Otherwise *ret_code may be changed. */
+static bool wants_retry(struct run *run, const struct attempt *a, uint64_t retry, int *ret_code)
+{
+	int64_t until_ns;
+	int number;
+
+	if (!a->conflict || retry >= run->retries)
+		return false;
+	if (run->verbose)
+		stet_cli_error_(run->dir, "conflict: %s; again (%llu of %llu)",
+				a->end.text[0] ? a->end.text : "a lock was not free in time",
+				(unsigned long long)retry + 1, (unsigned long long)run->retries);
+	until_ns = stet_cli_monotonic_ns_() + pause_ns(retry);
+	if (until_ns >= run->deadline_ns)
+		return false;
+	number = sleep_until(run, until_ns);
+	if (number)
+		*ret_code = STET_CLI_RUN_BY_SIGNAL + number;
+	return !number;
+}
+
+/* What led to the code, where the user does not know it yet. */
+static void explain(const struct run *run, const struct attempt *a, uint64_t retries)
+{
+	char tries[64] = "";
+
+	if (!a->end.result && !a->conflict)
+		return;
+	if (retries)
+		snprintf(tries, sizeof(tries), "after %llu more attempts, ",
+			 (unsigned long long)retries);
+	stet_cli_error_(run->dir, "not committed: %s%s%s", tries, a->conflict ? "conflict: " : "",
+			a->end.text[0] ? a->end.text : "a lock was not free in time");
+}
+
+static int run_attempts(struct run *run)
+{
+	struct attempt a;
+	uint64_t retry = 0;
 	int code;
 
-	block_signals(&job.mask);
-	if (stet_cli_job_start_(&job, &code)) {
-		stet_cli_job_wait_(&job, &end);
-		code = finish(run, &end);
-	} else {
-		drop(run);
+	attempt(run, &a);
+	code = a.code;
+	while (wants_retry(run, &a, retry, &code)) {
+		retry++;
+		attempt(run, &a);
+		code = a.code;
 	}
-	sigprocmask(SIG_SETMASK, &job.mask, NULL);
+	explain(run, &a, retry);
+	return code;
+}
+
+/// The command ///
+
+static int run_in(struct run *run)
+{
+	int code = stet_cli_connect_(run->dir, &run->ctl);
+	int rc;
+
+	if (code || find_directories(run))
+		return STET_CLI_RUN_NOT_BEGUN;
+	rc = stet_cli_signals_open_(&run->signals);
+	if (rc) {
+		stet_cli_fail_("run", rc);
+		return STET_CLI_RUN_NOT_BEGUN;
+	}
+	code = run_attempts(run);
+	stet_cli_signals_close_(&run->signals);
 	return code;
 }
 
 static int run_run(const struct stet_cli_command *cmd, struct stet_cli_words *words)
 {
-	struct run run = { 0 };
+	struct run run = { .deadline_ns = STET_CLI_NEVER };
 	bool serializable = false;
 	bool read_only = false;
+	uint64_t timeout_s = 0;
 	const struct stet_cli_option options[] = {
+		{ 0, "retry", STET_CLI_NUMBER, &run.retries, "N",
+		  "run it again, up to N times, when others were in the way" },
 		{ 0, "serializable", STET_CLI_FLAG, &serializable, NULL,
 		  "what was read must be unchanged at commit" },
 		{ 0, "read-only", STET_CLI_FLAG, &read_only, NULL,
 		  "one consistent state; changes are refused" },
+		{ 0, "timeout", STET_CLI_NUMBER, &timeout_s, "SECONDS",
+		  "drop the changes and end it after so long" },
+		{ 'v', "verbose", STET_CLI_FLAG, &run.verbose, NULL, "tell each retry" },
 		{ 0 },
 	};
 	int code;
 
 	if (!stet_cli_parse_(cmd, options, words, &code))
 		return code;
+	if (timeout_s > TIMEOUT_MAX_S)
+		return stet_cli_misuse_(cmd, "--timeout: too long");
+	if (timeout_s)
+		run.deadline_ns = stet_cli_monotonic_ns_() + (int64_t)timeout_s * NS_PER_S;
 	run.dir = words->word[0];
 	run.argv = stet_cli_alloc_((size_t)words->count * sizeof(*run.argv));
 	memcpy(run.argv, words->word + 1, (size_t)(words->count - 1) * sizeof(*run.argv));
 	run.level = serializable ? STET_BEGIN_SERIALIZABLE : STET_BEGIN_SNAPSHOT;
 	if (read_only)
 		run.level |= STET_BEGIN_READ_ONLY;
-	code = begin(&run);
-	if (!code)
-		code = run_command(&run);
+	code = run_in(&run);
 	stet_control_close(run.ctl);
 	free(run.real_dir);
 	free(run.argv);
@@ -194,12 +307,13 @@ static int run_run(const struct stet_cli_command *cmd, struct stet_cli_words *wo
 
 const struct stet_cli_command stet_cli_run_ = {
 	.name = "run",
-	.synopsis = "DIR [--serializable] [--read-only] [--] COMMAND [ARGUMENT...]",
+	.synopsis = "DIR [OPTION...] [--] COMMAND [ARGUMENT...]",
 	.summary = "Run a command whose changes below a mount are one transaction",
 	.details =
 		"Committed when COMMAND ends with 0, dropped otherwise, also on a signal. The exit "
-		"code is COMMAND's,\nor 123: not committed, 125: not begun, 126: not executable, "
-		"127: not found, 128+N: signal N.",
+		"code is COMMAND's,\nor 123: not committed, 124: timed out, 125: not begun, 126: "
+		"not "
+		"executable, 127: not found,\n128+N: signal N.",
 	.min_words = 2,
 	.max_words = STET_CLI_NO_LIMIT,
 	.last_word = 2,

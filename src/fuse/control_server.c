@@ -18,6 +18,8 @@
  *     (one may have many numbers). With those, descriptors do not run out for root.
  * I7. A transaction of the mount takes no locks by reading: whoever may read a file could otherwise
  *     keep others from writing it.
+ * I8. Half of what a command does is never committed: a transaction that is bound to a connection is
+ *     committed by no other one. (Dropped it may be.)
  *
  * Lock: control.lock, for the list of connections; it is held while nothing else is.
  */
@@ -265,6 +267,15 @@ static struct stet_fuse_view *view_of(struct connection *c, uint64_t id, int *re
 	return view;
 }
 
+static bool is_bound(const struct connection *c, const struct stet_fuse_view *view)
+{
+	for (const struct stet_fuse_list *l = c->bound.next; l != &c->bound; l = l->next) {
+		if (stet_fuse_container_of(l, struct bound, link)->view == view)
+			return true;
+	}
+	return false;
+}
+
 /* --- a part of a transaction --- */
 
 static int do_paths(struct connection *c, const struct stet_fuse_wire_in *in)
@@ -349,6 +360,11 @@ static int do_end(struct connection *c, const struct stet_fuse_wire *in)
 
 	if (!view)
 		return rc;
+	if (in->kind == STET_FUSE_WIRE_COMMIT && !view->detached && !is_bound(c, view)) { /* I8 */
+		stet_fuse_view_put_(c->server, view);
+		return send_result(c, -EPERM,
+				   "it belongs to a command that is running, and is ended by that");
+	}
 	if (in->kind == STET_FUSE_WIRE_COMMIT)
 		rc = commit(c, in, view, &end);
 	else
