@@ -203,7 +203,6 @@ static void check_holder_is_named(struct fixture *fix, int how)
 	int to_child[2];
 	pid_t child;
 
-	make_image(fix->path);
 	assert_int_equal(pipe(to_us), 0);
 	assert_int_equal(pipe(to_child), 0);
 	child = fork();
@@ -232,6 +231,7 @@ static void the_holder_is_named(void **state)
 {
 	struct fixture *fix = *state;
 
+	make_image(fix->path);
 	check_holder_is_named(fix, F_OFD_SETLK);
 	check_holder_is_named(fix, F_SETLK);
 }
