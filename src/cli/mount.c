@@ -145,6 +145,8 @@ static int run_helper(const struct stet_cli_command *cmd, struct stet_cli_words 
 		code = stet_cli_misuse_(cmd, "foreground and debug are for \"stetfs mount\"");
 	if (code || fake)
 		return code;
+	if (mount.no_fail && access(mount.volume, F_OK) != 0 && errno == ENOENT)
+		return STET_CLI_OK;
 	if (namespace && enter_namespace(namespace))
 		return HELPER_FAILED;
 	return helper_code(mount_volume(&mount));

@@ -260,13 +260,16 @@ static const struct stet_device_ops file_ops = {
 
 /// Opening ///
 
-static int busy(const char *path, const struct stat *st)
+/* Whoever had it may have let go while he was looked for: then nobody is found, and it is tried once
+ * more. */
+static int busy(const char *path, const struct stat *st, bool *ret_found)
 {
 	struct stet_text who;
 	int rc;
 
 	stet_text_init(&who);
-	if (!stet_device_find_holder_(st, &who))
+	*ret_found = stet_device_find_holder_(st, &who);
+	if (!*ret_found)
 		stet_text_puts(&who, "in use by another process");
 	rc = STET_FAIL(-EBUSY, "%s: %s", path, stet_text_cstr(&who));
 	stet_text_release(&who);
@@ -276,9 +279,10 @@ static int busy(const char *path, const struct stat *st)
 static int open_failed(const char *path, int cause)
 {
 	struct stat st;
+	bool found;
 
 	if (cause == EBUSY && stat(path, &st) == 0)
-		return busy(path, &st);
+		return busy(path, &st, &found);
 	if (cause == EUCLEAN) /* I4 */
 		return STET_FAIL(-EIO, "%s: open: %s", path, strerror(cause));
 	return STET_FAIL(-cause, "%s: open: %s", path, strerror(cause));
@@ -353,16 +357,22 @@ static int take_lock(struct file_device *file, const char *path, const struct st
 		     bool read_only)
 {
 	struct flock want = { .l_type = read_only ? F_RDLCK : F_WRLCK, .l_whence = SEEK_SET };
-	int rc;
+	bool found = false;
+	int rc = 0;
 
-	do {
-		rc = fcntl(file->fd, F_OFD_SETLK, &want);
-	} while (rc < 0 && errno == EINTR);
-	if (!rc)
-		return 0;
-	if (errno != EAGAIN && errno != EACCES)
-		return STET_FAIL(-errno, "%s: lock: %s", path, strerror(errno));
-	return busy(path, st);
+	for (int tries = 0; tries < 2 && !found; tries++) {
+		int done;
+
+		do {
+			done = fcntl(file->fd, F_OFD_SETLK, &want);
+		} while (done < 0 && errno == EINTR);
+		if (!done)
+			return 0;
+		if (errno != EAGAIN && errno != EACCES)
+			return STET_FAIL(-errno, "%s: lock: %s", path, strerror(errno));
+		rc = busy(path, st, &found);
+	}
+	return rc;
 }
 
 static int find_size(struct file_device *file, const char *path, uint64_t *ret_bytes)

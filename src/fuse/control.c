@@ -66,25 +66,42 @@ static bool see_volume(void *arg, const struct stet_control_mount *mount)
 	return false;
 }
 
-/* Does the kernel say that this user has mounted it? The options of the file system are in the last
- * field, ended by commas or the line. */
-static bool is_mounted_by(uint64_t dev, uid_t uid)
+/* Is this file system mounted, for whom mountinfo is? of: text that its options contain, or NULL.
+ * 1: yes; 0: no; -1: that cannot be read. The options are in the last field, ended by commas or the
+ * line. */
+static int is_listed(const char *mountinfo, uint64_t dev, const char *of)
 {
-	char line[3 * PATH_MAX], id[32], user[32];
-	FILE *f = fopen("/proc/self/mountinfo", "re");
-	bool found = false;
+	char line[3 * PATH_MAX], id[32];
+	FILE *f = fopen(mountinfo, "re");
+	int found = f ? 0 : -1;
 
 	snprintf(id, sizeof(id), " %u:%u ", major(dev), minor(dev));
-	snprintf(user, sizeof(user), ",user_id=%u,", (unsigned)uid);
 	while (f && !found && fgets(line, sizeof(line), f)) {
 		const char *type = strstr(line, " - fuse.stetfs ");
 		const char *at = strstr(line, id);
 
-		found = type && at && at < type && strstr(type, user);
+		found = type && at && at < type && (!of || strstr(type, of));
 	}
 	if (f)
 		fclose(f);
 	return found;
+}
+
+/* Does the kernel say that this user has mounted it? */
+static bool is_mounted_by(uint64_t dev, uid_t uid)
+{
+	char user[32];
+
+	snprintf(user, sizeof(user), ",user_id=%u,", (unsigned)uid);
+	return is_listed("/proc/self/mountinfo", dev, user) == 1;
+}
+
+bool stet_fuse_has_unmounted_(const struct stet_control_mount *mount)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%ld/mountinfo", (long)mount->pid);
+	return is_listed(path, mount->dev, NULL) == 0;
 }
 
 static bool see_mount(void *arg, const struct stet_control_mount *mount)

@@ -96,6 +96,9 @@ int stet_fuse_record_write_(const char *path, const struct stet_control_mount *m
 /* Fills in what identifies a volume. */
 int stet_fuse_volume_identity_(const char *path, uint64_t *ret_dev, uint64_t *ret_ino);
 
+/* Has the daemon of this record been unmounted, as far as one can see? Then it will end. */
+bool stet_fuse_has_unmounted_(const struct stet_control_mount *mount);
+
 /* Called for each record of a living daemon in the directories where we may believe what we read;
  * true: stop. */
 typedef bool stet_fuse_record_fn(void *arg, const struct stet_control_mount *mount);

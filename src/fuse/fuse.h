@@ -18,6 +18,7 @@ struct stet_fuse_options {
 	const char *dir;    /* an existing directory */
 
 	bool foreground; /* no daemon; messages go to standard error, else to syslog */
+	bool no_fail;    /* given, and nothing else: it is the caller's to see to it */
 	bool sloppy;     /* of option words: unknown ones are passed over */
 	bool debug;      /* in the foreground: print every request */
 	bool read_only;

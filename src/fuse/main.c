@@ -16,7 +16,7 @@
  * A crash of the daemon leaves the mount as a dead end (ENOTCONN), a record that does not count
  * (its lock is gone) and a volume that the next open rolls forward.
  */
-#include "fuse/control.h"
+#include "fuse/control_internal.h"
 #include "fuse/fuse_internal.h"
 
 #include <errno.h>
@@ -32,8 +32,8 @@
 
 #define LOCK_TIMEOUT_MS 5000
 #define WHY_MAX 1024
-#define BUSY_PAUSE_US 50000 /* half a minute together */
-#define BUSY_TRIES 600u
+#define BUSY_PAUSE_US 20000 /* ten seconds together */
+#define BUSY_TRIES 500u
 
 struct daemon_state {
 	struct stet_fuse_server server;
@@ -208,15 +208,47 @@ static int explain_open(struct daemon_state *d, int rc)
 	return rc;
 }
 
-/* A daemon that has been unmounted still writes its checkpoint; it does not listen any more. */
+/* A daemon that has been unmounted still writes its checkpoint: it does not listen any more, or will
+ * soon not. */
 static bool holder_is_ending(const struct daemon_state *d)
 {
 	struct stet_control *ctl;
 	int rc = stet_control_open_volume(d->server.volume, &ctl);
+	bool ending = rc == -ECONNREFUSED;
 
-	if (!rc)
+	if (!rc) {
+		ending = stet_fuse_has_unmounted_(stet_control_info(ctl));
 		stet_control_close(ctl);
-	return rc == -ECONNREFUSED;
+	}
+	return ending;
+}
+
+/* One of the signals that are blocked, and will end us, has come already. */
+static bool is_told_to_end(void)
+{
+	sigset_t pending, set = ending_signals();
+
+	if (sigpending(&pending) != 0 || sigandset(&set, &set, &pending) != 0)
+		return false;
+	return !sigisemptyset(&set);
+}
+
+/* After the last look at who has it, one more try: he may just have gone. */
+static int open_patiently(struct daemon_state *d, const struct stet_open_options *options)
+{
+	bool last = false;
+
+	for (unsigned tries = 0;; tries++) {
+		int rc = stet_open(d->server.volume, options, &d->server.vol);
+
+		if (rc != -EBUSY || last)
+			return rc;
+		if (is_told_to_end())
+			return -EINTR;
+		last = tries >= BUSY_TRIES || !holder_is_ending(d);
+		if (!last)
+			usleep(BUSY_PAUSE_US);
+	}
 }
 
 static int open_volume(struct daemon_state *d)
@@ -229,13 +261,8 @@ static int open_volume(struct daemon_state *d)
 		.flush_interval_ms = o->flush_interval_ms,
 		.checkpoint_bytes = o->checkpoint_bytes,
 	};
-	int rc = stet_open(d->server.volume, &open_options, &d->server.vol);
+	int rc = open_patiently(d, &open_options);
 
-	for (unsigned tries = 0; rc == -EBUSY && tries < BUSY_TRIES && holder_is_ending(d);
-	     tries++) {
-		usleep(BUSY_PAUSE_US);
-		rc = stet_open(d->server.volume, &open_options, &d->server.vol);
-	}
 	return rc ? explain_open(d, rc) : 0;
 }
 

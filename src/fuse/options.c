@@ -27,7 +27,6 @@ static const char *const dropped_words[] = {
 	"user",
 	"nouser",
 	"users",
-	"nofail",
 	"_netdev",
 	"owner",
 	"group",
@@ -198,6 +197,8 @@ static bool take_flag(struct stet_fuse_options *o, const char *word)
 		o->allow_other = true;
 	else if (strcmp(word, "private") == 0)
 		o->private_mount = true;
+	else if (strcmp(word, "nofail") == 0)
+		o->no_fail = true;
 	else if (strcmp(word, "nodotstet") == 0)
 		o->no_dot_stet = true;
 	else if (strcmp(word, "debug") == 0)
