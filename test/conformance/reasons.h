@@ -11,3 +11,6 @@ REASON(LIBRARY_SLASH,
        "the library follows a link with a slash behind it, as POSIX has it; Linux does "
        "not where names change")
 REASON(LIBRARY_ORDER, "two errors hold, and the library tells the other one")
+REASON(LINUX_CREAT_SLASH,
+       "Linux gives EISDIR for O_CREAT of a name with a slash behind it; the library "
+       "ENOTDIR, or EEXIST with O_EXCL, as POSIX has it")

@@ -1,0 +1,283 @@
+/* rows_path.c - each call that takes a path, with each kind of path that may be wrong. */
+#include "conformance.h"
+#include "nodes.h"
+
+#include <string.h>
+
+#define SETUP                                                                                  \
+	"put f x; mkdir d; put d/f x; mkfifo p; symlink nowhere dangling; symlink loop loop; " \
+	"symlink f tofile; symlink d todir; symlink l1 l0; symlink l0 l1; mkdir locked; "      \
+	"put locked/f x; mkdir locked/d; chmod locked 700"
+
+/* What a call does with its last component. */
+enum kind {
+	FOLLOWS, /* links too */
+	LOOKS,   /* at a link itself */
+	MAKES,
+	REMOVES,
+	KINDS,
+};
+
+static const struct path {
+	const char *name;
+	const char *path;
+	const char *want[KINDS];
+	const char *who; /* "" : root */
+} paths[] = {
+	/*                                      FOLLOWS         LOOKS           MAKES           REMOVES */
+	{ "absent", "nope", { "ENOENT", "ENOENT", "ok", "ENOENT" }, "" },
+	{ "absent-slash", "nope/", { "ENOENT", "ENOENT", "ENOENT", "ENOENT" }, "" },
+	{ "absent-dir", "nope/x", { "ENOENT", "ENOENT", "ENOENT", "ENOENT" }, "" },
+	{ "absent-dir-dots", "nope/../f", { "ENOENT", "ENOENT", "ENOENT", "ENOENT" }, "" },
+	{ "file-slash", "f/", { "ENOTDIR", "ENOTDIR", "EEXIST", "ENOTDIR" }, "" },
+	{ "file-dot", "f/.", { "ENOTDIR", "ENOTDIR", "ENOTDIR", "ENOTDIR" }, "" },
+	{ "file-dots", "f/..", { "ENOTDIR", "ENOTDIR", "ENOTDIR", "ENOTDIR" }, "" },
+	{ "file-as-dir", "f/x", { "ENOTDIR", "ENOTDIR", "ENOTDIR", "ENOTDIR" }, "" },
+	{ "fifo-as-dir", "p/x", { "ENOTDIR", "ENOTDIR", "ENOTDIR", "ENOTDIR" }, "" },
+	{ "link-to-file-slash", "tofile/", { "ENOTDIR", "ENOTDIR", "EEXIST", "ENOTDIR" }, "" },
+	{ "link-to-file-as-dir", "tofile/x", { "ENOTDIR", "ENOTDIR", "ENOTDIR", "ENOTDIR" }, "" },
+	{ "dangling", "dangling", { "ENOENT", "ok", "EEXIST", "ok" }, "" },
+	{ "dangling-slash", "dangling/", { "ENOENT", "ENOENT", "EEXIST", "ENOTDIR" }, "" },
+	{ "dangling-dir", "dangling/x", { "ENOENT", "ENOENT", "ENOENT", "ENOENT" }, "" },
+	{ "loop", "loop", { "ELOOP", "ok", "EEXIST", "ok" }, "" },
+	{ "loop-dir", "loop/x", { "ELOOP", "ELOOP", "ELOOP", "ELOOP" }, "" },
+	{ "loop-of-two", "l0", { "ELOOP", "ok", "EEXIST", "ok" }, "" },
+	{ "loop-of-two-dir", "l1/x", { "ELOOP", "ELOOP", "ELOOP", "ELOOP" }, "" },
+	{ "name-255", "{n*255}", { "ENOENT", "ENOENT", "ok", "ENOENT" }, "" },
+	{ "name-256",
+	  "{n*256}",
+	  { "ENAMETOOLONG", "ENAMETOOLONG", "ENAMETOOLONG", "ENAMETOOLONG" },
+	  "" },
+	{ "name-256-in-dir",
+	  "d/{n*256}",
+	  { "ENAMETOOLONG", "ENAMETOOLONG", "ENAMETOOLONG", "ENAMETOOLONG" },
+	  "" },
+	{ "name-256-as-dir",
+	  "{n*256}/x",
+	  { "ENAMETOOLONG", "ENAMETOOLONG", "ENAMETOOLONG", "ENAMETOOLONG" },
+	  "" },
+	{ "path-4095", "{./*2047}x", { "ENOENT", "ENOENT", "ok", "ENOENT" }, "" },
+	{ "path-4096",
+	  "{./*2047}xy",
+	  { "ENAMETOOLONG", "ENAMETOOLONG", "ENAMETOOLONG", "ENAMETOOLONG" },
+	  "" },
+	{ "path-8000",
+	  "{d/../*1600}",
+	  { "ENAMETOOLONG", "ENAMETOOLONG", "ENAMETOOLONG", "ENAMETOOLONG" },
+	  "" },
+	{ "empty", "''", { "ENOENT", "ENOENT", "ENOENT", "ENOENT" }, "" },
+	{ "locked", "locked/f", { "EACCES", "EACCES", "EACCES", "EACCES" }, "a: " },
+	{ "locked-absent", "locked/nope", { "EACCES", "EACCES", "EACCES", "EACCES" }, "a: " },
+	{ "locked-deep", "locked/d/x", { "EACCES", "EACCES", "EACCES", "EACCES" }, "a: " },
+	{ "locked-file-as-dir", "locked/f/x", { "EACCES", "EACCES", "EACCES", "EACCES" }, "a: " },
+	{ "locked-dots", "locked/../f", { "EACCES", "EACCES", "EACCES", "EACCES" }, "a: " },
+};
+
+static const struct path_call {
+	const char *name;
+	const char *script; /* % is the path */
+	enum kind kind;
+	const char *but; /* what it gives for some paths: "PATH=WANT PATH=WANT " */
+} calls[] = {
+	{ "stat", "is %", FOLLOWS, "" },
+	{ "lstat", "isl %", LOOKS, "" },
+	{ "access", "access % f", FOLLOWS, "" },
+	{ "access-nofollow", "access % f nofollow", LOOKS, "" },
+	{ "open", "open 0 % rd", FOLLOWS, "" },
+	{ "open-write", "open 0 % wr", FOLLOWS, "" },
+	{ "open-path-nofollow", "open 0 % path|nofollow", LOOKS, "" },
+	{ "open-nofollow", "open 0 % rd|nofollow", FOLLOWS, "dangling=ELOOP loop-of-two=ELOOP " },
+	/* O_CREAT makes what a dangling link points to, and minds a slash first. */
+	{ "open-creat", "open 0 % wr|creat", FOLLOWS,
+	  "absent=ok name-255=ok path-4095=ok dangling=ok absent-slash=EISDIR file-slash=EISDIR "
+	  "link-to-file-slash=EISDIR dangling-slash=EISDIR " },
+	{ "open-creat-excl", "open 0 % wr|creat|excl", MAKES,
+	  "absent-slash=EISDIR file-slash=EISDIR link-to-file-slash=EISDIR "
+	  "dangling-slash=EISDIR " },
+	{ "chmod", "chmod % 600", FOLLOWS, "" },
+	{ "chown", "chown % 1 1", FOLLOWS, "" },
+	{ "lchown", "lchown % 1 1", LOOKS, "" },
+	{ "utimensat", "utimens % 1 2", FOLLOWS, "" },
+	{ "lutimens", "lutimens % 1 2", LOOKS, "" },
+	{ "truncate", "truncate % 0", FOLLOWS, "" },
+	{ "readlink", "readlink %", LOOKS, "" },
+	{ "chdir", "chdir %", FOLLOWS, "" },
+	{ "opendir", "opendir 0 %", FOLLOWS, "" },
+	{ "statfs", "statfs %", FOLLOWS, "" },
+	{ "getxattr", "getxattr % user.x", FOLLOWS, "" },
+	{ "setxattr", "setxattr % user.x y", FOLLOWS, "" },
+	{ "listxattr", "listxattr %", FOLLOWS, "" },
+	{ "removexattr", "removexattr % user.x", FOLLOWS, "" },
+	{ "llistxattr", "llistxattr %", LOOKS, "" },
+	{ "exec", "run %", FOLLOWS, "" },
+	{ "mkdir", "mkdir %", MAKES, "absent-slash=ok " },
+	{ "mknod", "mknod % reg", MAKES, "" },
+	{ "mkfifo", "mkfifo %", MAKES, "" },
+	{ "symlink", "symlink target %", MAKES, "" },
+	{ "link-to", "link f %", MAKES, "" },
+	{ "rename-to", "rename f %", MAKES,
+	  "absent-slash=ENOTDIR file-slash=ENOTDIR link-to-file-slash=ENOTDIR dangling=ok "
+	  "dangling-slash=ENOTDIR loop=ok loop-of-two=ok file-dot=ENOTDIR file-dots=ENOTDIR " },
+	{ "link-from", "link % new", LOOKS, "" },
+	{ "link-from-follow", "link % new follow", FOLLOWS, "" },
+	{ "unlink", "unlink %", REMOVES, "" },
+	{ "rmdir", "rmdir %", REMOVES, "dangling=ENOTDIR loop=ENOTDIR loop-of-two=ENOTDIR " },
+	{ "rename-from", "rename % new", REMOVES, "" },
+	{ "rename-exchange", "rename f % exchange", REMOVES, "" },
+};
+
+/* What a call gives for a path: its own word on it, or that of its kind. */
+static const char *want_of(const struct path_call *call, const struct path *path)
+{
+	size_t len = strlen(path->name);
+
+	for (const char *at = call->but; *at; at += strcspn(at, " ") + 1)
+		if (strncmp(at, path->name, len) == 0 && at[len] == '=')
+			return text_of("%.*s", (int)strcspn(at + len + 1, " "), at + len + 1);
+	return path->want[call->kind];
+}
+
+static bool is_slashed_file(const struct path *path)
+{
+	return strcmp(path->name, "file-slash") == 0 ||
+	       strcmp(path->name, "link-to-file-slash") == 0;
+}
+
+/* What the library gives instead. */
+static struct difference differ(const struct path_call *call, const struct path *path)
+{
+	struct difference ret = { .targets = LIBRARY };
+	bool creates = strncmp(call->name, "open-creat", 10) == 0;
+	bool is_dangling = strcmp(path->name, "dangling-slash") == 0;
+
+	if (strcmp(path->name, "empty") == 0) {
+		ret.reason = LIBRARY_EMPTY_PATH;
+	} else if (creates && is_slashed_file(path)) {
+		ret.want = call->kind == MAKES ? "EEXIST" : "ENOTDIR";
+		ret.reason = LINUX_CREAT_SLASH;
+	} else if (is_dangling && !creates && call->kind >= MAKES) {
+		ret.want = strcmp(call->name, "mkdir") == 0 ? "0" : "ENOENT";
+		ret.reason = LIBRARY_SLASH;
+		if (strcmp(call->name, "rename-to") == 0 ||
+		    strcmp(call->name, "rename-exchange") == 0)
+			ret.want = "ENOTDIR";
+	} else if (strcmp(path->name, "absent-slash") == 0 &&
+		   strcmp(call->name, "rename-exchange") == 0) {
+		ret.want = "ENOTDIR";
+		ret.reason = LIBRARY_ORDER;
+	} else {
+		ret.targets = 0;
+	}
+	return ret;
+}
+
+static bool next_row(size_t n, struct row *ret)
+{
+	const struct path_call *call;
+	const struct path *path;
+
+	if (n >= COUNT(calls) * COUNT(paths))
+		return false;
+	call = &calls[n / COUNT(paths)];
+	path = &paths[n % COUNT(paths)];
+	*ret = (struct row){
+		.name = text_of("path/%s/%s", call->name, path->name),
+		.setup = SETUP,
+		.call = text_of("%s%s", path->who, script_for(call->script, path->path)),
+		.want = want_of(call, path),
+	};
+	ret->differences[0] = differ(call, path);
+	return true;
+}
+
+/* s0 is a link to t, s1 to s0, and so on: sN is N + 1 links away from it. */
+#define CHAIN_OF_40                                                                   \
+	"put t x; symlink t s0; symlink s0 s1; symlink s1 s2; symlink s2 s3; "        \
+	"symlink s3 s4; symlink s4 s5; symlink s5 s6; symlink s6 s7; symlink s7 s8; " \
+	"symlink s8 s9; symlink s9 s10; symlink s10 s11; symlink s11 s12; "           \
+	"symlink s12 s13; symlink s13 s14; symlink s14 s15; symlink s15 s16; "        \
+	"symlink s16 s17; symlink s17 s18; symlink s18 s19; symlink s19 s20; "        \
+	"symlink s20 s21; symlink s21 s22; symlink s22 s23; symlink s23 s24; "        \
+	"symlink s24 s25; symlink s25 s26; symlink s26 s27; symlink s27 s28; "        \
+	"symlink s28 s29; symlink s29 s30; symlink s30 s31; symlink s31 s32; "        \
+	"symlink s32 s33; symlink s33 s34; symlink s34 s35; symlink s35 s36; "        \
+	"symlink s36 s37; symlink s37 s38; symlink s38 s39; "
+
+static const struct row rows[] = {
+	{ "path/40-links", CHAIN_OF_40, "text s39", "'x'" },
+	{ "path/41-links", CHAIN_OF_40 "symlink s39 s40", "text s40", "ELOOP" },
+	{ "path/41-links-not-the-last", CHAIN_OF_40 "symlink s39 s40", "isl s40 type=lnk", "0" },
+	{ "path/40-links-in-the-middle", "mkdir d; put d/f x; symlink . d/l", "text d/{l/*40}f",
+	  "'x'" },
+	{ "path/41-links-in-the-middle", "mkdir d; put d/f x; symlink . d/l", "text d/{l/*41}f",
+	  "ELOOP" },
+	{ "path/open-creat-through-40-links", CHAIN_OF_40 "unlink t", "open 0 s39 wr|creat", "0",
+	  "is t type=reg" },
+	{ "path/open-creat-through-41-links", CHAIN_OF_40 "symlink s39 s40; unlink t",
+	  "open 0 s40 wr|creat", "ELOOP", "missing t" },
+	{ "path/many-slashes", "mkdir d; put d/f x", "text d////f", "'x'" },
+	{ "path/dots", "mkdir d; put d/f x", "text ./d/./../d/f", "'x'" },
+	{ "path/4095-to-a-file", "put f x", "text {./*2047}f", "'x'" },
+	{ "path/4096-to-a-file", "put ff x", "text {./*2047}ff", "ENAMETOOLONG" },
+	{ "path/link-longer-than-a-path-rest", "put f x; symlink {./*2000}f l", "text {./*100}l",
+	  "'x'" },
+	{ "path/link-target-4095", "put f x; symlink {./*2047}f l", "text l", "'x'" },
+	{ "path/absolute-link", "put f x; symlink {dir}/f l", "text l", "'x'" },
+	{ "path/absolute", "put f x", "text {dir}/f", "'x'" },
+	{ "path/link-with-slash-in-target", "mkdir d; put d/f x; symlink d/ l", "text l/f", "'x'" },
+	{ "path/link-to-file-with-slash-in-target", "put f x; symlink f/ l", "text l", "ENOTDIR" },
+	{ "path/link-to-dotdot", "mkdir d; put f x; symlink .. d/up", "text d/up/f", "'x'" },
+	{ "path/link-through-link", "mkdir d; put d/f x; symlink d a; symlink a/f b", "text b",
+	  "'x'" },
+	{ "path/dotdot-after-link-is-the-target's", "mkdir a; mkdir a/b; put a/f x; symlink a/b l",
+	  "text l/../f", "'x'" },
+	{ "path/dotdot-of-the-row", "note P .; mkdir d", "is d/.. ino=P", "0" },
+	{ "path/dot", "note P .", "is . ino=P", "0" },
+	{ "path/search-only-dir", "mkdir d; put d/f x; chmod d 711", "a: text d/f", "'x'" },
+	{ "path/read-only-dir", "mkdir d; put d/f x; chmod d 744", "a: text d/f", "EACCES" },
+	{ "path/read-only-dir-list", "mkdir d; put d/f x; chmod d 744", "a: list d", "'f'" },
+	{ "path/search-only-dir-list", "mkdir d; put d/f x; chmod d 711", "a: list d", "EACCES" },
+	{ "path/search-by-group", "mkdir d; put d/f x; chown d 0 1100; chmod d 710", "c: text d/f",
+	  "'x'" },
+	{ "path/search-not-by-group", "mkdir d; put d/f x; chown d 0 1100; chmod d 701",
+	  "c: text d/f", "EACCES" },
+	{ "path/search-not-by-owner", "mkdir d; put d/f x; chown d 1001 0; chmod d 077",
+	  "a: text d/f", "EACCES" },
+	{ "path/search-as-root", "mkdir d; put d/f x; chmod d 0", "text d/f", "'x'" },
+	{ "path/from-dirfd-without-search",
+	  "mkdir d; put d/f x; open 0 d rd|directory; chmod d 700", "a: open 1 <0>f rd", "EACCES" },
+	{ "path/from-dirfd-below-locked",
+	  "mkdir l; mkdir l/d; put l/d/f x; open 0 l/d path; chmod l 700", "a: open 1 <0>f rd",
+	  "0" },
+	{ "path/cwd-below-locked", "mkdir l; mkdir l/d; put l/d/f x; chdir l/d; chmod .. 700",
+	  "a: text f", "'x'" },
+	{ "path/dotdot-of-locked", "mkdir l; mkdir l/d; put l/f x; chdir l/d; chmod .. 700",
+	  "a: text ../f", "EACCES" },
+	{ "path/removed-cwd", "mkdir d; chdir d; rmdir ../d", "open 0 f wr|creat", "ENOENT" },
+	{ "path/removed-cwd-dot", "mkdir d; chdir d; rmdir ../d", "is . nlink=0", "0" },
+	{ "path/removed-cwd-list", "mkdir d; chdir d; rmdir ../d", "list .", "''" },
+	{ "path/removed-cwd-getcwd", "mkdir d; chdir d; rmdir ../d", "cwd", "ENOENT" },
+	{ "path/removed-cwd-mkdir", "mkdir d; chdir d; rmdir ../d", "mkdir x", "ENOENT" },
+	{ "path/removed-cwd-symlink", "mkdir d; chdir d; rmdir ../d", "symlink x y", "ENOENT" },
+	{ "path/removed-cwd-link", "mkdir d; put f; chdir d; rmdir ../d", "link {dir}/f y",
+	  "ENOENT" },
+	{ "path/removed-cwd-mknod", "mkdir d; chdir d; rmdir ../d", "mkfifo y", "ENOENT" },
+	{ "path/removed-cwd-and-back", "mkdir d; put f x; chdir d; rmdir ../d", "text ../f",
+	  "'x'" },
+	{ "path/dirfd-closed", "", "is <9>x", "EBADF" },
+	{ "path/dirfd-closed-absolute", "put f", "is <9>{dir}/f", "0" },
+	{ "path/dirfd-of-a-file", "put f; open 0 f rd", "is <0>x", "ENOTDIR" },
+	{ "path/dirfd-of-a-file-empty", "put f abc; open 0 f rd", "is <0> size=3", "0" },
+	{ "path/utf-8", "put {#c3a9} x", "text {#c3a9}", "'x'" },
+	{ "path/not-utf-8", "put {#ff} x; put {#fe} y", "text {#ff}", "'x'" },
+	{ "path/no-normalization", "put {#c3a9} x", "missing {#65cc81}", "0" },
+	{ "path/case", "put a x", "missing A", "0" },
+	{ "path/blanks", "put ' a ' x", "list .", "' a '" },
+	{ "path/newline", "put {#0a} x", "list .", "'{#0a}'" },
+	{ "path/three-dots", "mkdir ...; put .../f x", "text .../f", "'x'" },
+	{ "path/dot-name", "put .f x", "list .", "'.f'" },
+	{ "path/backslash", "put a{#5c}b x", "list .", "'a{#5c}b'" },
+	{ "path/dot-stet-below-the-root", "mkdir .stet; put .stet/f x", "text .stet/f", "'x'" },
+};
+
+const struct table path_table = { "path", rows, COUNT(rows), next_row, false };
