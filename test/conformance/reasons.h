@@ -14,3 +14,19 @@ REASON(LIBRARY_ORDER, "two errors hold, and the library tells the other one")
 REASON(LINUX_CREAT_SLASH,
        "Linux gives EISDIR for O_CREAT of a name with a slash behind it; the library "
        "ENOTDIR, or EEXIST with O_EXCL, as POSIX has it")
+REASON(NO_TMPFILE, "libfuse 3.14 has no operation for O_TMPFILE")
+REASON(DIRECT_ANY, "O_DIRECT asks for no alignment here")
+REASON(NO_ATIME, "reading moves no access time: a read would be a write to the log")
+REASON(LIBRARY_EBADF, "a handle opened for reading is EBADF to every call that writes")
+REASON(LIBRARY_HANDLES, "a handle of the library may not be used after it was closed")
+REASON(LIBRARY_APPEND_COPY, "the library appends a copy to a file that is open for appending")
+REASON(LIBRARY_DEVICES, "the library opens regular files only")
+REASON(LIBRARY_DIRS, "the library opens regular files only; stet_dir_open is for directories")
+REASON(LIBRARY_TRUNC,
+       "POSIX leaves O_TRUNC with O_RDONLY undefined; the library does nothing, Linux truncates")
+REASON(EXT4_16T, "ext4 with blocks of 4 KiB ends at 16 TiB; tmpfs proves the row")
+REASON(TMPFS_LACKS, "tmpfs does not do that, and POSIX does not ask for it")
+REASON(LIBRARY_NO_FLAGS, "the library's call has no flags")
+REASON(OTHER_KIND, "the other place of this target is another kind of file system")
+REASON(LINUX_OVERFLOW,
+       "Linux gives EINVAL where offset and length overflow; the library EFBIG, as POSIX has it")

@@ -3,7 +3,7 @@
  *   script     statement { ";" statement }
  *   statement  [ "@" agent ["&"] ] [ who ":" ] command { word } [ "=>" want ]
  *   word       bytes without blanks, or 'quoted'. In both, braces stand for something else:
- *              {x*N}  x, N times           {#00ff}  these bytes        {i}  count of `repeat`
+ *              {x*N}  x, N times      {#00ff} {#00ff*N}  these bytes      {i}  count of `repeat`
  *              {fdN}  /proc/self/fd/ of slot N
  *              {dir}  the row's directory, absolute       {other}  a directory elsewhere (EXDEV)
  *   want       EXXX    it fails with that errno        N       it gives that number

@@ -87,8 +87,10 @@ static bool add_hex(const char *text, size_t len)
 	return len % 2 == 0;
 }
 
+/* "x*N", "#00ff*N" */
 static bool add_repeated(const char *text, size_t len, const char *star)
 {
+	bool is_hex = *text == '#';
 	char number[32];
 	int64_t times;
 	size_t n = len - (size_t)(star - text) - 1;
@@ -100,7 +102,8 @@ static bool add_repeated(const char *text, size_t len, const char *star)
 	if (!parse_number(number, &times))
 		return false;
 	while (times-- > 0)
-		if (!add_bytes(text, (size_t)(star - text)))
+		if (!(is_hex ? add_hex(text + 1, (size_t)(star - text) - 1)
+			     : add_bytes(text, (size_t)(star - text))))
 			return false;
 	return true;
 }
@@ -122,10 +125,10 @@ static bool add_braces(struct call *call, const char *text, size_t len)
 		value = backend->has_processes ? backend->row_dir() : NULL;
 	} else if (len > 2 && memcmp(text, "fd", 2) == 0 && isdigit((unsigned char)text[2])) {
 		value = backend->has_processes ? backend->fd_path(atoi(text + 2)) : NULL;
-	} else if (len && *text == '#') {
-		return add_hex(text + 1, len - 1);
 	} else if (star) {
 		return add_repeated(text, len, star);
+	} else if (len && *text == '#') {
+		return add_hex(text + 1, len - 1);
 	}
 	return value && add_bytes(value, strlen(value));
 }
