@@ -496,7 +496,13 @@ STET_API_CHECKED int stet_setattrat(struct stet_volume *vol, struct stet_txn *tx
 				    const char *path, unsigned flags,
 				    const struct stet_setattr *attr);
 
-/* Extended attributes. Names are "namespace.rest"; values have up to 64 KiB. flags: STET_AT_NOFOLLOW. */
+/* Extended attributes. Names are "namespace.rest"; values have up to 64 KiB. flags: STET_AT_NOFOLLOW.
+ *
+ * POSIX ACLs are "system.posix_acl_access" and "system.posix_acl_default", in the form of acl(5) and
+ * <linux/posix_acl_xattr.h>, up to 511 entries. An access ACL and the mode are kept in step: setting
+ * one changes the other, and an ACL that says no more than a mode does is not kept. What is made in a
+ * directory with a default ACL inherits it. -EINVAL: not an ACL; -EOPNOTSUPP: of a symbolic link, or
+ * in another form; -EACCES: a default ACL of what is no directory. */
 
 /**
  * Copies the value into buf and returns its length; cap 0 only asks for the length. -ENODATA: no
@@ -521,7 +527,7 @@ STET_API_CHECKED int stet_setxattr(struct stet_volume *vol, struct stet_txn *txn
 STET_API_CHECKED ssize_t stet_listxattr(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
 					const char *path, unsigned flags, char *buf, size_t cap);
 
-/** Removes it. -ENODATA. */
+/** Removes it. -ENODATA; not of an ACL that is not there, whose mode says all. */
 STET_API_CHECKED int stet_removexattr(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
 				      const char *path, unsigned flags, const char *name);
 

@@ -38,6 +38,8 @@ extern "C" {
 #define STET_LL_STAT 0x4000u
 /** stet_ll_open_lock: for appending only. */
 #define STET_LL_APPEND 0x8000u
+/** stet_ll_setxattr of an access ACL: clear the set-group-id bit too. */
+#define STET_LL_KILL_SGID 0x800u
 
 /// Holding inodes ///
 
@@ -62,6 +64,7 @@ STET_API_CHECKED int stet_ll_lookup(struct stet_volume *vol, struct stet_txn *tx
 struct stet_ll_new {
 	uint32_t mode; /* type and permissions */
 	uint32_t uid, gid;
+	uint32_t umask;     /* taken from the permissions unless the directory has a default ACL */
 	uint64_t rdev;      /* devices: major << 32 | minor */
 	const char *target; /* symbolic links: 1..4095 bytes */
 };
@@ -122,7 +125,8 @@ STET_API_CHECKED int stet_ll_setattr(struct stet_volume *vol, struct stet_txn *t
 				     const struct stet_setattr *attr, unsigned flags,
 				     struct stet_stat *ret);
 
-/* Extended attributes: as stet_getxattr and its sisters. flags: NOWAIT; set also STET_XATTR_. */
+/* Extended attributes: as stet_getxattr and its sisters. flags: NOWAIT; set also STET_XATTR_
+ * and KILL_SGID. */
 STET_API_CHECKED ssize_t stet_ll_getxattr(struct stet_volume *vol, struct stet_txn *txn,
 					  uint64_t ino, const char *name, unsigned flags, void *buf,
 					  size_t cap);

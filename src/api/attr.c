@@ -166,7 +166,8 @@ ssize_t stet_getxattr(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir
 static unsigned xattr_flags(unsigned flags)
 {
 	return (flags & STET_XATTR_CREATE ? STET_FS_XATTR_CREATE : 0) |
-	       (flags & STET_XATTR_REPLACE ? STET_FS_XATTR_REPLACE : 0);
+	       (flags & STET_XATTR_REPLACE ? STET_FS_XATTR_REPLACE : 0) |
+	       (flags & STET_LL_KILL_SGID ? STET_FS_XATTR_KILL_SGID : 0);
 }
 
 static int setxattr_at(struct stet_api_op *op, void *arg)
@@ -301,8 +302,8 @@ int stet_ll_setxattr(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino,
 		     const void *value, size_t len, unsigned flags)
 {
 	struct at at = at_ino(ino, flags, name);
-	int rc = stet_api_check_flags_(flags,
-				       STET_LL_NOWAIT | STET_XATTR_CREATE | STET_XATTR_REPLACE);
+	int rc = stet_api_check_flags_(flags, STET_LL_NOWAIT | STET_LL_KILL_SGID |
+						      STET_XATTR_CREATE | STET_XATTR_REPLACE);
 
 	at.value = value;
 	at.len = len;

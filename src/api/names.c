@@ -321,6 +321,7 @@ int stet_ll_make(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, con
 			   .what = { .mode = what->mode,
 				     .uid = what->uid,
 				     .gid = what->gid,
+				     .umask = what->umask,
 				     .rdev = what->rdev },
 			   .stat = &stat,
 			   .hold = flags & STET_LL_HOLD };

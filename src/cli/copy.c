@@ -101,7 +101,7 @@ static int copy_xattr(struct stet_cli_copy *c, const struct spot *s, const char 
 
 	if (len == -ENODATA || (len < 0 && !matters(xattr)))
 		return STET_CLI_OK;
-	if (len == -EOPNOTSUPP && !c->stop) { /* a mount does not give out ACLs */
+	if (len == -EOPNOTSUPP && !c->stop) { /* listed, but not given out */
 		c->xattrs_lost = true;
 		return STET_CLI_OK;
 	}

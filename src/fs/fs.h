@@ -76,6 +76,7 @@ STET_CHECKED int stet_fs_lookup(struct stet_fs_ctx *ctx, uint64_t dir, struct st
 struct stet_fs_new {
 	uint32_t mode; /* with type bits */
 	uint32_t uid, gid;
+	uint32_t umask; /* taken from mode unless the directory has a default ACL */
 	uint64_t rdev;
 	const char *target; /* symlinks */
 	size_t target_len;
@@ -149,6 +150,9 @@ STET_CHECKED int stet_fs_xattr_get(struct stet_fs_ctx *ctx, uint64_t ino, struct
 				   void *buf, size_t cap, size_t *ret_len); /* -ENODATA, -ERANGE */
 #define STET_FS_XATTR_CREATE 1u
 #define STET_FS_XATTR_REPLACE 2u
+#define STET_FS_XATTR_KILL_SGID 4u /* an access ACL: clears the set-group-id bit */
+/* POSIX ACLs: see xattr.c. -EOPNOTSUPP: of a symbolic link, or a name without namespace; -EACCES: a
+ * default ACL of what is no directory. */
 STET_CHECKED int stet_fs_xattr_set(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name name,
 				   const void *value, size_t len, unsigned flags);
 STET_CHECKED int stet_fs_xattr_remove(struct stet_fs_ctx *ctx, uint64_t ino,

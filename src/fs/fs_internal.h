@@ -7,6 +7,7 @@
 #include "base/hash.h"
 #include "base/list.h"
 #include "base/vec.h"
+#include "fs/acl.h"
 #include "fs/fs.h"
 
 /* Reads only: the mtime itself, whatever changed it (STET_ATTR_SIZE and _NAMES look at what was
@@ -95,6 +96,25 @@ void stet_intent_init_(struct stet_fs_ctx *ctx, struct stet_inode_intent *intent
 /* Stages it. content: intent->inline_bytes of them. */
 STET_CHECKED int stet_intent_send_(struct stet_fs_ctx *ctx, uint64_t ino,
 				   const struct stet_inode_intent *intent, const uint8_t *content);
+
+/* Takes what changing attributes of these groups (STET_FS_SET_*, not SIZE) needs. */
+STET_CHECKED int stet_attr_lock_(struct stet_fs_ctx *ctx, uint64_t ino, unsigned set);
+
+/* --- xattr.c: ACLs --- */
+/* What something new gets by its directory's default ACL. */
+struct fs_inherited {
+	size_t len; /* of both */
+	bool is_access, is_default;
+	uint8_t access[STET_ACL_BYTES_MAX_], acl[STET_ACL_BYTES_MAX_];
+};
+/* Finds that out; what->mode becomes what the inode's will be. Takes locks only. */
+STET_CHECKED int stet_acl_inherited_(struct stet_fs_ctx *ctx, uint64_t dir,
+				     struct stet_fs_new *what, struct fs_inherited *ret);
+/* Space that it takes. */
+uint64_t stet_acl_meta_(const struct fs_inherited *inherited);
+/* Gives it to the new inode. */
+STET_CHECKED int stet_acl_put_(struct stet_fs_ctx *ctx, uint64_t ino,
+			       const struct fs_inherited *inherited);
 
 /* --- state.c: what a transaction remembers; nothing at PLAIN --- */
 enum stet_claim_kind {

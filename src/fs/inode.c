@@ -412,8 +412,7 @@ int stet_fs_getattr(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_attr *
 	return 0;
 }
 
-/* Takes what changing these groups needs, but not the size. */
-static int setattr_lock(struct stet_fs_ctx *ctx, uint64_t ino, unsigned set)
+int stet_attr_lock_(struct stet_fs_ctx *ctx, uint64_t ino, unsigned set)
 {
 	const unsigned owner = STET_FS_SET_MODE | STET_FS_SET_UID | STET_FS_SET_GID;
 	const unsigned times = STET_FS_SET_ATIME | STET_FS_SET_MTIME | STET_FS_SET_CTIME;
@@ -472,7 +471,7 @@ static int setattr_prepare(struct stet_fs_ctx *ctx, uint64_t ino, unsigned set,
 		return -EINVAL;
 	rc = stet_inode_get_(ctx, ino, STET_ATTR_EXISTS, &in);
 	if (!rc)
-		rc = setattr_lock(ctx, ino, set);
+		rc = stet_attr_lock_(ctx, ino, set);
 	if (!rc)
 		rc = stet_txn_reserve(ctx->txn, 0, STET_META_INODE_ + in.val.bytes, false,
 				      ctx->ticket);

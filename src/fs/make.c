@@ -6,6 +6,7 @@
  * M3. As in all POSIX systems with group inheritance, what is made in a set-group-id directory gets
  *     the directory's group, and a directory made there the bit too.
  * M4. Targets of links that do not fit into the inode lie in one block.
+ * M5. The directory's default ACL, else the umask, takes permissions away (xattr.c, X6).
  */
 #include <inttypes.h>
 #include <string.h>
@@ -119,9 +120,10 @@ static int put_inode(struct stet_fs_ctx *ctx, const struct stet_inode *dir, uint
 }
 
 static int reserve_new(struct stet_fs_ctx *ctx, struct stet_fs_name name,
-		       const struct stet_fs_new *what)
+		       const struct stet_fs_new *what, uint64_t more_meta)
 {
-	uint64_t meta = 2 * STET_META_INODE_ + STET_META_DIRENT_(name.len) + what->target_len;
+	uint64_t meta = 2 * STET_META_INODE_ + STET_META_DIRENT_(name.len) + what->target_len +
+			more_meta;
 
 	return stet_txn_reserve(ctx->txn, has_target_block(what) ? 1 : 0, meta, false, ctx->ticket);
 }
@@ -149,6 +151,8 @@ static int add_name_prepare(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_f
 int stet_fs_make(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_fs_name name,
 		 const struct stet_fs_new *what, uint64_t *ret_ino)
 {
+	struct stet_fs_new new = *what;
+	struct fs_inherited inherited;
 	struct fs_inode parent;
 	uint64_t ino = 0;
 	int rc = check_new(what);
@@ -158,10 +162,14 @@ int stet_fs_make(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_fs_name name
 	if (!rc && (parent.i.mode & S_ISGID)) /* M3 */
 		rc = stet_fs_read_lock_(ctx, STET_LOCK_ATTR, dir, STET_ATTR_MODE, STET_LOCK_S);
 	if (!rc)
-		rc = reserve_new(ctx, name, what);
+		rc = stet_acl_inherited_(ctx, dir, &new, &inherited); /* M5 */
+	if (!rc)
+		rc = reserve_new(ctx, name, &new, stet_acl_meta_(&inherited));
 	if (rc)
 		return rc;
-	rc = put_inode(ctx, &parent.i, dir, what, &ino);
+	rc = put_inode(ctx, &parent.i, dir, &new, &ino);
+	if (!rc)
+		rc = stet_acl_put_(ctx, ino, &inherited);
 	if (!rc)
 		rc = stet_dirent_put_(ctx, dir, name, ino, (uint8_t)((what->mode & S_IFMT) >> 12));
 	if (!rc)
@@ -183,7 +191,7 @@ int stet_fs_make_unnamed(struct stet_fs_ctx *ctx, const struct stet_fs_new *what
 	if (!rc)
 		rc = S_ISREG(what->mode) ? check_new(what) : -EINVAL;
 	if (!rc)
-		rc = reserve_new(ctx, none, what);
+		rc = reserve_new(ctx, none, what, 0);
 	if (rc)
 		return rc;
 	rc = put_inode(ctx, NULL, 0, what, &ino);

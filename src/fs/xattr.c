@@ -10,12 +10,22 @@
  *     replaced as one, and whoever has the head unchanged has the value unchanged.
  * X2. Names that begin with byte 01 are refused and not listed. They sort before all others.
  * X3. Chunks are deleted with their head; with the inode all go.
+ *
+ * POSIX ACLs are xattrs with a meaning (acl.h):
+ *
+ * X4. What the mode says of an access ACL is not looked for in the stored one but in the mode (A2 of acl.c):
+ *     chmod need not change the ACL. An access ACL that says no more than a mode is not stored.
+ * X5. Setting an access ACL sets the mode, so it takes what chmod takes.
+ * X6. What is made in a directory gets an access ACL, and a directory the default one too, by the default
+ *     ACL of that directory; without one the umask counts.
  */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/assert.h"
+#include "fs/acl.h"
 #include "fs/fs_internal.h"
 
 #define HIDDEN '\x01'
@@ -125,6 +135,39 @@ static int read_chunks(struct stet_fs_ctx *ctx, uint64_t ino, const struct value
 	return 0;
 }
 
+static int read_value(struct stet_fs_ctx *ctx, uint64_t ino, const struct value *v, uint8_t *to)
+{
+	if (v->id != 0)
+		return read_chunks(ctx, ino, v, to);
+	if (v->size > 0)
+		memcpy(to, v->x.data, v->size);
+	return 0;
+}
+
+static int check_stored_acl(uint64_t ino, uint8_t *acl, size_t len)
+{
+	bool empty;
+
+	if (stet_acl_check_(acl, len, &empty) != 0 || empty)
+		return STET_FAIL(-EUCLEAN, "xattr of inode %" PRIu64 ": no ACL", ino);
+	return 0;
+}
+
+/* X4 */
+static int show_mode(struct stet_fs_ctx *ctx, uint64_t ino, uint8_t *acl, size_t len)
+{
+	struct fs_inode in;
+	int rc = check_stored_acl(ino, acl, len);
+
+	if (!rc)
+		rc = stet_fs_read_lock_(ctx, STET_LOCK_ATTR, ino, STET_ATTR_MODE, STET_LOCK_S);
+	if (!rc)
+		rc = stet_inode_get_(ctx, ino, STET_ATTR_MODE, &in);
+	if (!rc)
+		stet_acl_set_mode_(acl, len, in.i.mode);
+	return rc;
+}
+
 int stet_fs_xattr_get(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name name, void *buf,
 		      size_t cap, size_t *ret_len)
 {
@@ -144,10 +187,10 @@ int stet_fs_xattr_get(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name
 		return -ENODATA;
 	if (cap > 0 && v.size > cap)
 		return -ERANGE;
-	if (cap > 0 && v.id != 0)
-		rc = read_chunks(ctx, ino, &v, buf);
-	else if (cap > 0 && v.size > 0)
-		memcpy(buf, v.x.data, v.size);
+	if (cap > 0)
+		rc = read_value(ctx, ino, &v, buf);
+	if (!rc && cap > 0 && stet_acl_kind_(name.bytes, name.len) == STET_ACL_OF_ACCESS)
+		rc = show_mode(ctx, ino, buf, v.size);
 	if (!rc)
 		*ret_len = v.size;
 	return rc;
@@ -245,41 +288,186 @@ static int change_prepare(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_
 	return stet_txn_reserve(ctx->txn, 0, meta, new_size == 0, ctx->ticket);
 }
 
-static int touch(struct stet_fs_ctx *ctx, uint64_t ino)
+/* The ctime, and with `mode` the permissions. */
+static int touch(struct stet_fs_ctx *ctx, uint64_t ino, const uint32_t *mode)
 {
 	struct stet_inode_intent n;
 	int rc;
 
 	stet_intent_init_(ctx, &n, STET_TOUCH_CHANGE_);
+	if (mode) {
+		n.set = STET_SET_MODE_;
+		n.mode = *mode;
+	}
 	rc = stet_intent_send_(ctx, ino, &n, NULL);
 	return rc ? rc : stet_state_claim_(ctx, ino, STET_CLAIM_ALIVE);
 }
 
+/* Replaces the value; value NULL: there is none then. */
+static int replace_value(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name name,
+			 const struct value *old, const uint8_t *value, size_t len)
+{
+	int rc = 0;
+
+	if (old->exists && (!value || old->id != 0))
+		rc = del_value(ctx, ino, name, old);
+	if (!rc && value)
+		rc = put_value(ctx, ino, name, value, (uint32_t)len);
+	return rc;
+}
+
+/* --- ACLs --- */
+
+/* Whether such an inode can have ACLs; *mode becomes its mode. */
+static int check_acl_owner(struct stet_fs_ctx *ctx, uint64_t ino, uint32_t *mode)
+{
+	struct fs_inode in;
+	int rc = stet_inode_get_(ctx, ino, STET_ATTR_EXISTS, &in);
+
+	if (rc)
+		return rc;
+	if (S_ISLNK(in.i.mode))
+		return -EOPNOTSUPP;
+	*mode = in.i.mode;
+	return 0;
+}
+
+/* An empty ACL removes what is there. */
+static int set_acl(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name name,
+		   const void *value, size_t len, unsigned flags, enum wanted want)
+{
+	enum stet_acl_kind kind = stet_acl_kind_(name.bytes, name.len);
+	bool is_access = kind == STET_ACL_OF_ACCESS, drop;
+	uint8_t acl[STET_ACL_BYTES_MAX_];
+	struct value old;
+	uint32_t mode;
+	int rc;
+
+	if (len > sizeof(acl))
+		return -E2BIG;
+	if (len > 0)
+		memcpy(acl, value, len);
+	rc = stet_acl_check_(acl, len, &drop);
+	if (!rc)
+		rc = check_acl_owner(ctx, ino, &mode);
+	if (!rc && kind == STET_ACL_OF_DEFAULT && !drop && !S_ISDIR(mode))
+		rc = -EACCES;
+	if (!rc && is_access)
+		rc = stet_attr_lock_(ctx, ino, STET_FS_SET_MODE); /* X5 */
+	if (!rc)
+		rc = change_prepare(ctx, ino, name, len, want, &old);
+	if (!rc)
+		rc = check_acl_owner(ctx, ino, &mode); /* under the lock */
+	if (rc || (drop && !old.exists))
+		return rc;
+	if (is_access && !drop)
+		drop = stet_acl_to_mode_(acl, len, &mode);
+	if (flags & STET_FS_XATTR_KILL_SGID)
+		mode &= ~(uint32_t)S_ISGID;
+	rc = replace_value(ctx, ino, name, &old, drop ? NULL : acl, len);
+	if (!rc)
+		rc = touch(ctx, ino, is_access ? &mode : NULL);
+	if (rc)
+		stet_txn_doom(ctx->txn, rc);
+	return rc;
+}
+
+static int get_default_acl(struct stet_fs_ctx *ctx, uint64_t dir, uint8_t *acl, size_t *ret_len)
+{
+	struct stet_fs_name name = { STET_ACL_DEFAULT_, sizeof(STET_ACL_DEFAULT_) - 1 };
+	struct value v;
+	int rc = 0;
+
+	if (stet_txn_level(ctx->txn) == STET_LEVEL_LOCKING)
+		rc = lock_name(ctx, dir, name, STET_LOCK_S);
+	if (!rc)
+		rc = find(ctx, dir, name, &v);
+	*ret_len = 0;
+	if (rc || !v.exists)
+		return rc;
+	if (v.size > STET_ACL_BYTES_MAX_)
+		return STET_FAIL(-EUCLEAN, "xattr of inode %" PRIu64 ": no ACL", dir);
+	rc = read_value(ctx, dir, &v, acl);
+	if (!rc)
+		rc = check_stored_acl(dir, acl, v.size);
+	if (!rc)
+		*ret_len = v.size;
+	return rc;
+}
+
+int stet_acl_inherited_(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_fs_new *what,
+			struct fs_inherited *ret)
+{
+	int rc;
+
+	ret->len = 0;
+	ret->is_access = false;
+	ret->is_default = false;
+	if (S_ISLNK(what->mode))
+		return 0;
+	rc = get_default_acl(ctx, dir, ret->acl, &ret->len);
+	if (rc)
+		return rc;
+	if (ret->len == 0) {
+		what->mode &= ~(what->umask & 0777u);
+		return 0;
+	}
+	memcpy(ret->access, ret->acl, ret->len);
+	ret->is_access = !stet_acl_inherit_(ret->access, ret->len, &what->mode);
+	ret->is_default = S_ISDIR(what->mode);
+	return 0;
+}
+
+uint64_t stet_acl_meta_(const struct fs_inherited *inherited)
+{
+	uint64_t each = inherited->len + STET_META_DIRENT_(sizeof(STET_ACL_DEFAULT_)) +
+			UINT64_C(64) * chunks_of((uint32_t)inherited->len);
+
+	return (inherited->is_access ? each : 0) + (inherited->is_default ? each : 0);
+}
+
+int stet_acl_put_(struct stet_fs_ctx *ctx, uint64_t ino, const struct fs_inherited *inherited)
+{
+	static const struct stet_fs_name access = { STET_ACL_ACCESS_,
+						    sizeof(STET_ACL_ACCESS_) - 1 };
+	static const struct stet_fs_name dflt = { STET_ACL_DEFAULT_,
+						  sizeof(STET_ACL_DEFAULT_) - 1 };
+	uint32_t len = (uint32_t)inherited->len;
+	int rc = 0;
+
+	if (inherited->is_access)
+		rc = put_value(ctx, ino, access, inherited->access, len);
+	if (!rc && inherited->is_default)
+		rc = put_value(ctx, ino, dflt, inherited->acl, len);
+	return rc;
+}
+
+/* --- setting and removing --- */
+
 int stet_fs_xattr_set(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name name,
 		      const void *value, size_t len, unsigned flags)
 {
-	enum wanted want = flags == STET_FS_XATTR_CREATE    ? WANT_NONE
-			   : flags == STET_FS_XATTR_REPLACE ? WANT_ONE
-							    : WANT_ANY;
+	enum wanted want = flags & STET_FS_XATTR_CREATE    ? WANT_NONE
+			   : flags & STET_FS_XATTR_REPLACE ? WANT_ONE
+							   : WANT_ANY;
 	struct value old;
 	int rc = stet_fs_writable_(ctx);
 
-	if (flags & ~(STET_FS_XATTR_CREATE | STET_FS_XATTR_REPLACE))
+	if (flags & ~(STET_FS_XATTR_CREATE | STET_FS_XATTR_REPLACE | STET_FS_XATTR_KILL_SGID))
 		return -EINVAL;
 	if (!rc)
 		rc = check_name(name);
 	if (!rc && len > STET_XATTR_SIZE_MAX)
 		rc = -E2BIG;
+	if (!rc && stet_acl_kind_(name.bytes, name.len) != STET_ACL_NONE)
+		return set_acl(ctx, ino, name, value, len, flags, want);
 	if (!rc)
 		rc = change_prepare(ctx, ino, name, len, want, &old);
 	if (rc)
 		return rc;
-	if (old.exists && old.id != 0)
-		rc = del_value(ctx, ino, name, &old);
+	rc = replace_value(ctx, ino, name, &old, value ? value : "", len);
 	if (!rc)
-		rc = put_value(ctx, ino, name, value, (uint32_t)len);
-	if (!rc)
-		rc = touch(ctx, ino);
+		rc = touch(ctx, ino, NULL);
 	if (rc)
 		stet_txn_doom(ctx->txn, rc);
 	return rc;
@@ -292,13 +480,15 @@ int stet_fs_xattr_remove(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_n
 
 	if (!rc)
 		rc = check_name(name);
+	if (!rc && stet_acl_kind_(name.bytes, name.len) != STET_ACL_NONE)
+		return set_acl(ctx, ino, name, NULL, 0, 0, WANT_ANY);
 	if (!rc)
 		rc = change_prepare(ctx, ino, name, 0, WANT_ONE, &old);
 	if (rc)
 		return rc;
 	rc = del_value(ctx, ino, name, &old);
 	if (!rc)
-		rc = touch(ctx, ino);
+		rc = touch(ctx, ino, NULL);
 	if (rc)
 		stet_txn_doom(ctx->txn, rc);
 	return rc;

@@ -4,8 +4,9 @@
  *     descriptor (chmod, times, xattrs) changes the file as it is now: it is one inode. Its size
  *     cannot be changed. The kernel does not know that the two nodes are one, so it is told that
  *     the current one changed.
- * I2. Attributes that need a meaning which is not kept are refused rather than stored: POSIX ACLs
- *     are not enforced, so "system." names give EOPNOTSUPP.
+ * I2. Attributes that need a meaning which is not kept are refused rather than stored: "system." names
+ *     other than those of POSIX ACLs give EOPNOTSUPP. ACLs are enforced by the kernel, which caches
+ *     them, and drops them with the attributes of an inode.
  * I3. Who writes to a program, changes its size or its owner, and is not privileged, takes its
  *     set-id bits (setgid: with group execute) and its capabilities away, before that is done. The
  *     kernel goes by the mode that it has, also when it executes: so before the answer it is told
@@ -64,7 +65,7 @@ int stet_fuse_kill_privileges_(struct stet_fuse_call *call)
 	if (!stet_fuse_kills_privileges_())
 		return 0;
 	rc = stet_ll_getattr(vol, txn, ino, STET_LL_NOWAIT, &st);
-	if (rc || !S_ISREG(st.mode))
+	if (rc || S_ISDIR(st.mode))
 		return rc;
 	if (without_privileges(st.mode) != st.mode) {
 		set.mode = without_privileges(st.mode) & 07777;
@@ -220,7 +221,8 @@ void stet_fuse_op_statfs_(fuse_req_t req, fuse_ino_t id)
 /* I2 */
 static bool is_kept(const char *name)
 {
-	return strncmp(name, "system.", 7) != 0;
+	return strncmp(name, "system.", 7) != 0 || strcmp(name, "system.posix_acl_access") == 0 ||
+	       strcmp(name, "system.posix_acl_default") == 0;
 }
 
 void stet_fuse_op_getxattr_(fuse_req_t req, fuse_ino_t id, const char *name, size_t cap)
@@ -263,6 +265,8 @@ void stet_fuse_op_setxattr_(fuse_req_t req, fuse_ino_t id, const char *name, con
 		how |= STET_XATTR_CREATE;
 	if (flags & XATTR_REPLACE)
 		how |= STET_XATTR_REPLACE;
+	if (stet_fuse_kills_privileges_())
+		how |= STET_LL_KILL_SGID;
 	if (is_kept(name))
 		rc = stet_ll_setxattr(call.server->vol, write_txn(&call), call.node->ino, name,
 				      value, len, how);
@@ -270,6 +274,46 @@ void stet_fuse_op_setxattr_(fuse_req_t req, fuse_ino_t id, const char *name, con
 		tell_current(&call);
 	stet_fuse_reply_rc_(&call, rc);
 	stet_fuse_call_end_(&call);
+}
+
+/* Users do not see the names in "trusted.", which they may not read. Returns the length of the rest. */
+static size_t hide_trusted(char *names, size_t len)
+{
+	size_t kept = 0;
+
+	for (size_t at = 0; at < len;) {
+		size_t n = strlen(names + at) + 1;
+
+		if (strncmp(names + at, "trusted.", 8) != 0) {
+			memmove(names + kept, names + at, n);
+			kept += n;
+		}
+		at += n;
+	}
+	return kept;
+}
+
+/* All names, in memory of the caller's. */
+static ssize_t list_all(struct stet_fuse_call *call, char **ret)
+{
+	struct stet_volume *vol = call->server->vol;
+	uint64_t ino = call->node->ino;
+	ssize_t n;
+
+	do { /* it may grow in between */
+		free(*ret);
+		*ret = NULL;
+		n = stet_ll_listxattr(vol, call->txn, ino, STET_LL_NOWAIT, NULL, 0);
+		if (n <= 0)
+			return n;
+		*ret = malloc((size_t)n);
+		if (!*ret)
+			return -ENOMEM;
+		n = stet_ll_listxattr(vol, call->txn, ino, STET_LL_NOWAIT, *ret, (size_t)n);
+	} while (n == -ERANGE);
+	if (n > 0 && fuse_req_ctx(call->req)->uid != 0)
+		n = (ssize_t)hide_trusted(*ret, (size_t)n);
+	return n;
 }
 
 void stet_fuse_op_listxattr_(fuse_req_t req, fuse_ino_t id, size_t cap)
@@ -280,11 +324,10 @@ void stet_fuse_op_listxattr_(fuse_req_t req, fuse_ino_t id, size_t cap)
 
 	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_ANY))
 		return;
-	if (cap && !(buf = malloc(cap)))
-		n = -ENOMEM;
-	else if (call.node->kind == STET_FUSE_NODE_INO)
-		n = stet_ll_listxattr(call.server->vol, call.txn, call.node->ino, STET_LL_NOWAIT,
-				      buf, cap);
+	if (call.node->kind == STET_FUSE_NODE_INO)
+		n = list_all(&call, &buf);
+	if (n > 0 && cap && (size_t)n > cap)
+		n = -ERANGE;
 	if (n < 0)
 		stet_fuse_reply_rc_(&call, (int)n);
 	else if (cap)

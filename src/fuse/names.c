@@ -5,8 +5,8 @@
  * I2. Every inode that an answer names is held in the same step that found or made it (HOLD); the
  *     hold goes to its node.
  * I3. ".stet" in a root is reserved; it exists in the main tree only.
- * I4. The group of what is made in a directory with the setgid bit is the directory's, as the
- *     kernel leaves that to us; the umask has been applied by the kernel.
+ * I4. What a directory gives to what is made in it (group, setgid bit, ACL) is the library's business,
+ *     and so is the umask, which counts only where there is no default ACL (DONT_MASK).
  */
 #include "fuse/fuse_internal.h"
 
@@ -54,25 +54,15 @@ void stet_fuse_op_lookup_(fuse_req_t req, fuse_ino_t dir, const char *name)
 /* --- making --- */
 
 /* I4 */
-static int own(const struct stet_fuse_call *call, mode_t mode, struct stet_ll_new *ret)
+static void own(const struct stet_fuse_call *call, mode_t mode, struct stet_ll_new *ret)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(call->req);
-	struct stet_stat dir;
-	int rc = stet_ll_getattr(call->server->vol, call->txn, call->node->ino, STET_LL_NOWAIT,
-				 &dir);
 
-	if (rc)
-		return rc;
 	ret->mode = mode;
 	ret->uid = ctx->uid;
 	ret->gid = ctx->gid;
-	if (dir.mode & S_ISGID) {
-		ret->gid = dir.gid;
-		if (S_ISDIR(mode))
-			ret->mode |= S_ISGID;
-	}
+	ret->umask = ctx->umask;
 	stet_fuse_own_(call->server, &ret->uid, &ret->gid);
-	return 0;
 }
 
 /* Makes an inode with a name; it is held. */
@@ -81,8 +71,7 @@ static int make(struct stet_fuse_call *call, const char *name, mode_t mode,
 {
 	int rc = check_new(call, name);
 
-	if (!rc)
-		rc = own(call, mode, what);
+	own(call, mode, what);
 	if (!rc)
 		rc = stet_ll_make(call->server->vol, call->txn, call->node->ino, name, what,
 				  STET_LL_NOWAIT | STET_LL_HOLD, ret);

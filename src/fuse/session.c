@@ -13,7 +13,9 @@
  *     at a time, and does not know HANDLE_KILLPRIV_V2. So we read and write the device ourselves
  *     (custom I/O, without splice), put the bits into the very first answer, that to INIT, if the
  *     kernel had offered them in the very first request, and look at the flag of a request that
- *     comes with V2. A request is answered by the thread that has read it.
+ *     comes with V2. The same with SETXATTR_EXT, which tells whether an ACL takes the setgid bit away; of
+ *     its longer requests libfuse gets the form that it knows. A request is answered by the thread that
+ *     has read it.
  * I5. serve() is called by the process's first thread, which libfuse has wait in sem_wait:
  *     stopping from another thread sets libfuse's flag, then interrupts that wait with a signal;
  *     more than once, because it may come just before the wait.
@@ -49,7 +51,8 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn->want &= ~(unsigned)(FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_HANDLE_KILLPRIV |
 				  FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_SPLICE_READ |
 				  FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE); /* I2, I3 */
-	conn->want |= conn->capable & FUSE_CAP_CACHE_SYMLINKS; /* a link keeps its target */
+	conn->want |= conn->capable & (FUSE_CAP_CACHE_SYMLINKS | /* a link keeps its target */
+				       FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK);
 	conn->max_write = STET_FUSE_WRITE_MAX;
 	conn->max_background = BACKGROUND_MAX;
 	conn->time_gran = 1;
@@ -58,7 +61,9 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 
 /* --- custom I/O (I4) --- */
 
-#define OUR_INIT_FLAGS ((uint32_t)FUSE_PARALLEL_DIROPS | (uint32_t)FUSE_HANDLE_KILLPRIV_V2)
+#define OUR_INIT_FLAGS                                                        \
+	((uint32_t)FUSE_PARALLEL_DIROPS | (uint32_t)FUSE_HANDLE_KILLPRIV_V2 | \
+	 (uint32_t)FUSE_SETXATTR_EXT)
 
 /* The request that this thread has read last takes privileges away. */
 static _Thread_local bool kills_privileges;
@@ -75,6 +80,7 @@ static bool asks_to_kill(const char *buf, size_t len)
 	struct fuse_in_header in;
 	struct fuse_write_in write;
 	struct fuse_setattr_in setattr;
+	struct fuse_setxattr_in setxattr;
 
 	if (len < sizeof(in))
 		return false;
@@ -92,12 +98,33 @@ static bool asks_to_kill(const char *buf, size_t len)
 			return false;
 		memcpy(&setattr, buf, sizeof(setattr));
 		return setattr.valid & FATTR_KILL_SUIDGID;
+	case FUSE_SETXATTR:
+		if (len < sizeof(setxattr))
+			return false;
+		memcpy(&setxattr, buf, sizeof(setxattr));
+		return setxattr.setxattr_flags & FUSE_SETXATTR_ACL_KILL_SGID;
 	case FUSE_FALLOCATE:
 	case FUSE_COPY_FILE_RANGE:
 		return in.uid != 0;
 	default:
 		return false;
 	}
+}
+
+/* Makes of a SETXATTR request one as libfuse knows it. */
+static size_t shorten_setxattr(char *buf, size_t len)
+{
+	const size_t known = sizeof(struct fuse_in_header) + FUSE_COMPAT_SETXATTR_IN_SIZE;
+	const size_t more = sizeof(struct fuse_setxattr_in) - FUSE_COMPAT_SETXATTR_IN_SIZE;
+	struct fuse_in_header in;
+
+	if (len < known + more)
+		return len;
+	memmove(buf + known, buf + known + more, len - known - more);
+	memcpy(&in, buf, sizeof(in));
+	in.len -= (uint32_t)more;
+	memcpy(buf, &in, sizeof(in));
+	return len - more;
 }
 
 static ssize_t read_device(int fd, void *buf, size_t len, void *userdata)
@@ -116,6 +143,9 @@ static ssize_t read_device(int fd, void *buf, size_t len, void *userdata)
 	}
 	kills_privileges = (server->init_flags & FUSE_HANDLE_KILLPRIV_V2) && n > 0 &&
 			   asks_to_kill(buf, (size_t)n);
+	if ((server->init_flags & FUSE_SETXATTR_EXT) && n >= (ssize_t)sizeof(*in) &&
+	    in->opcode == FUSE_SETXATTR)
+		n = (ssize_t)shorten_setxattr(buf, (size_t)n);
 	return n;
 }
 

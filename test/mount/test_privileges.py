@@ -99,6 +99,16 @@ def test_chown_takes_them_away(mount):
     equal(oct(mode_of(folder)), oct(SET_ID), "a directory keeps them")
 
 
+def test_chown_of_special_files(mount):
+    for name, kind in (("fifo", stat.S_IFIFO), ("socket", stat.S_IFSOCK), ("device", stat.S_IFCHR)):
+        path = mount.path(name)
+        os.mknod(path, kind | 0o600, os.makedev(1, 3))
+        os.chown(path, USER, USER)
+        os.chmod(path, SET_ID)
+        as_user(lambda: os.chown(path, USER, USER), USER)  # pylint: disable=cell-var-from-loop
+        equal(oct(mode_of(path)), oct(PLAIN), name)
+
+
 def test_capabilities(mount):
     for number, (what, change) in enumerate(CHANGES.items()):
         path = program(mount, f"p{number}", mode=PLAIN, capabilities=True)

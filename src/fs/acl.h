@@ -1,0 +1,43 @@
+/* acl.h - POSIX ACLs: what they mean for permissions. Functions over the bytes of Linux's xattrs (version
+ * 2: le32 version, then entries of le16 tag, le16 permissions, le32 id); no state, no I/O. */
+#ifndef STET_FS_ACL_H
+#define STET_FS_ACL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/error.h"
+
+/* As many entries as Linux hands over in one page. */
+#define STET_ACL_BYTES_MAX_ 4092u
+#define STET_ACL_ACCESS_ "system.posix_acl_access"
+#define STET_ACL_DEFAULT_ "system.posix_acl_default"
+
+enum stet_acl_kind {
+	STET_ACL_NONE, /* another xattr */
+	STET_ACL_OF_ACCESS,
+	STET_ACL_OF_DEFAULT,
+};
+
+enum stet_acl_kind stet_acl_kind_(const char *name, size_t len);
+
+/* Checks an ACL as given by a user, and puts it into the form that is stored: ids of entries that have
+ * none become UINT32_MAX. *ret_empty: it has no entries, which means none at all. -EOPNOTSUPP: of
+ * another version; -EINVAL; -E2BIG. */
+STET_CHECKED int stet_acl_check_(uint8_t *acl, size_t len, bool *ret_empty);
+
+/* The following take ACLs that were checked. */
+
+/* The permission bits that the ACL stands for; the others of *mode stay. true: they say all that it
+ * says. */
+bool stet_acl_to_mode_(const uint8_t *acl, size_t len, uint32_t *mode);
+
+/* What changing the mode means for the ACL. */
+void stet_acl_set_mode_(uint8_t *acl, size_t len, uint32_t mode);
+
+/* Turns a directory's default ACL into the access ACL of something made there with *mode, and takes from
+ * *mode what the ACL does not grant. true: the mode says all that the ACL then says. */
+bool stet_acl_inherit_(uint8_t *acl, size_t len, uint32_t *mode);
+
+#endif
