@@ -133,7 +133,8 @@ class Mount:
         for name in os.listdir("/run/stetfs"):
             if not name.endswith(".mount"):
                 continue
-            with open(os.path.join("/run/stetfs", name), encoding="utf-8") as record:
+            with open(os.path.join("/run/stetfs", name), encoding="utf-8",
+                      errors="surrogateescape") as record:
                 fields = dict(line.rstrip("\n").split(" ", 1) for line in record if " " in line)
             if fields.get("dir") == self.dir:
                 return int(fields["pid"])
@@ -147,7 +148,7 @@ class Mount:
         subprocess.run(["umount", "-l", self.dir], check=True)
 
     def is_mounted(self):
-        with open("/proc/self/mounts", encoding="utf-8") as mounts:
+        with open("/proc/self/mounts", encoding="utf-8", errors="surrogateescape") as mounts:
             return any(line.split()[1] == self.dir for line in mounts)
 
     def clean_up(self):
