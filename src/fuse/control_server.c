@@ -46,8 +46,9 @@
 #define ALL_CONNECTIONS_MAX 512u /* of all users together, root and us not counted */
 #define TRANSACTIONS_MAX 256u    /* of one user, open at a time */
 #define ALL_TRANSACTIONS_MAX 4096u
-#define PATHS_BYTES_MAX ((size_t)4 << 20) /* of one connection */
-#define STOP_GRACE_S 5                    /* I5 */
+#define PATHS_BYTES_MAX ((size_t)4 << 20) /* of one connection; of one of a user, the next */
+#define USER_PATHS_BYTES_MAX ((size_t)256 << 10)
+#define STOP_GRACE_S 5                                                                /* I5 */
 #define LEVELS (STET_BEGIN_SNAPSHOT | STET_BEGIN_SERIALIZABLE | STET_BEGIN_READ_ONLY) /* I7 */
 
 struct connection {
@@ -280,10 +281,11 @@ static bool is_bound(const struct connection *c, const struct stet_fuse_view *vi
 
 static int do_paths(struct connection *c, const struct stet_fuse_wire_in *in)
 {
+	size_t max = is_owner(c) ? PATHS_BYTES_MAX : USER_PATHS_BYTES_MAX;
 	size_t len = in->head.a_len;
 	char *more;
 
-	if (len > PATHS_BYTES_MAX - c->paths_len)
+	if (len > max - c->paths_len)
 		return send_result(c, -E2BIG, "too many paths");
 	if (len == 0 || in->a[len - 1] != 0)
 		return send_result(c, -EINVAL, "that is no list of paths");
@@ -401,25 +403,45 @@ static int send_item(struct connection *c, struct stet_fuse_wire head, const voi
 	return stet_fuse_wire_send_(c->fd, head, a, a_len, b);
 }
 
+/* The changes of a view being sent. */
+struct sending {
+	struct connection *c;
+	struct stet_fuse_view *view;
+};
+
+/* Whoever ends the transaction waits for us, and not for who reads slowly (I6). */
+static bool is_being_ended(const struct sending *s)
+{
+	bool ended;
+
+	pthread_mutex_lock(&s->c->server->lock);
+	ended = s->view->state != STET_FUSE_OPEN;
+	pthread_mutex_unlock(&s->c->server->lock);
+	return ended;
+}
+
 static int send_change(void *arg, const struct stet_change *change)
 {
-	struct connection *c = arg;
+	const struct sending *s = arg;
 	struct stet_fuse_wire head = {
 		.id = change->ino,
 		.value = STET_FUSE_WIRE_CHANGE(change->kind, change->what, change->type),
 	};
 
-	return send_item(c, head, change->path, strlen(change->path), change->old_path);
+	if (is_being_ended(s))
+		return -EPIPE;
+	return send_item(s->c, head, change->path, strlen(change->path), change->old_path);
 }
 
 static int do_changes(struct connection *c, const struct stet_fuse_wire *in)
 {
 	int rc = 0;
 	struct stet_fuse_view *view = view_of(c, in->id, &rc);
+	struct sending sending = { .c = c, .view = view };
 
 	if (!view)
 		return rc;
-	rc = stet_fuse_view_changes_(c->server, view, send_change, c);
+	rc = stet_fuse_view_changes_(c->server, view, send_change, &sending);
 	stet_fuse_view_put_(c->server, view);
 	return rc == -EPIPE ? rc : send_result(c, rc, NULL);
 }

@@ -15,6 +15,7 @@
  *   server.reply_lock             readers: who send an answer that the kernel may cache; the
  *                                 writer: who changes what may be cached (publish.c)
  *   server.lock                   nodes and views (node.c, view.c)
+ *   server.kept_lock              what listings keep (list.c); under a listing's own lock
  * The library may be called under opening_lock (to cancel a wait) and under none of the others.
  */
 #ifndef STET_FUSE_FUSE_INTERNAL_H
@@ -200,6 +201,10 @@ struct stet_fuse_server {
 	struct stet_fuse_view main_view;
 	uint64_t next_id, next_seq, next_tag;
 
+	/* --- under kept_lock --- */
+	pthread_mutex_t kept_lock;
+	struct stet_fuse_list kept; /* listings that keep something (list.c) */
+
 	/* --- under reply_lock --- */
 	pthread_rwlock_t reply_lock;
 	struct stet_fuse_touched touched;
@@ -223,7 +228,8 @@ struct stet_fuse_server {
 	/* --- atomic --- */
 	struct stet_fuse_counters counters;
 	_Atomic bool stopping;
-	_Atomic int64_t log_began_s; /* log.c, I3 */
+	_Atomic uint64_t listing_marks; /* names that listings keep for seeking */
+	_Atomic int64_t log_began_s;    /* log.c, I3 */
 	_Atomic uint64_t log_lines;
 };
 

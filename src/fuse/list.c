@@ -10,61 +10,200 @@
  *     what stays in the directory is listed exactly once, whatever else is made or removed
  *     meanwhile.
  * I3. Every MARK-th name is kept, so that seekdir to any earlier position reads at most that many
- *     names.
+ *     names; beyond MARKS_MAX names for all listings together, seeking reads more.
  * I4. Attributes (READDIRPLUS) are never those of the listing but read when they are sent,
  *     together with a lookup: the kernel takes them for the truth. Of a name that does not lead
  *     to the same inode any more only the entry is sent.
  * I5. A snapshot may be ended by the library when space runs short; the listing then goes on with
  *     a new one, after the last name.
+ * I6. What a listing keeps, a batch and a snapshot, it keeps as one of KEPT_MAX (and USER_MAX of one
+ *     user who is neither root nor us): the one that was longest not read gives way, and goes on as
+ *     in I5. So open directories, of which users may have as many as they like, cost little.
+ *
+ * Locks: a listing's own; then server.kept_lock, for the list of those that keep something. Who makes
+ * another one give way only tries to take its lock.
  */
 #include "fuse/fuse_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define BATCH 128u
 #define MARK 256u
+#define MARKS_MAX 65536u
 #define DOTS 2u /* "." and ".." */
+#define KEPT_MAX 1024u
+#define USER_MAX 256u
 
-struct stet_fuse_listing {
-	pthread_mutex_t lock;      /* for all that follows */
-	struct stet_txn *snapshot; /* I1; NULL: none needed yet */
-	uint64_t base;             /* the entries without the dots: number of entry[0] */
+/* Entries read at once: inode numbers and types, then the names, each with its NUL. */
+struct batch {
+	uint64_t base; /* the entries without the dots: number of the first */
 	size_t count;
-	bool at_end;                          /* none follow after these */
-	char (*mark)[STET_FUSE_NAME_MAX + 1]; /* [i]: name of entry number MARK * (i + 1) - 1; I3 */
-	size_t marks, marks_cap;
-	struct stet_ll_entry entry[BATCH];
+	bool at_end; /* none follow after these */
+	char *names; /* in this same piece of memory: the one before the first, then theirs */
+	struct {
+		uint64_t ino;
+		uint32_t mode;
+		uint32_t name_at;
+	} entry[];
 };
 
-static struct stet_fuse_listing *create(void)
+struct stet_fuse_listing {
+	/* --- set when made, then constant --- */
+	struct stet_fuse_server *server;
+	uid_t uid; /* who opened it */
+
+	/* --- under lock --- */
+	pthread_mutex_t lock;
+	struct stet_txn *snapshot; /* I1; NULL: none needed yet, or given up */
+	struct batch *batch;       /* owned; NULL: none */
+	uint64_t next;             /* number of the entry after the last that was sent */
+	char *last_name; /* owned; of a batch that gave way: the name of the one before that; NULL: none */
+	uint64_t after_last; /* `next`, then */
+	char **mark; /* [i]: name of entry number MARK * (i + 1) - 1; owned, as they are; I3 */
+	size_t marks, marks_cap;
+
+	/* --- under server.kept_lock --- */
+	struct stet_fuse_list kept; /* server.kept, the one longest not read first */
+};
+
+static struct stet_fuse_listing *create(struct stet_fuse_server *server, uid_t uid)
 {
 	struct stet_fuse_listing *l = calloc(1, sizeof(*l));
 
-	if (l)
-		pthread_mutex_init(&l->lock, NULL);
+	if (!l)
+		return NULL;
+	l->server = server;
+	l->uid = uid;
+	pthread_mutex_init(&l->lock, NULL);
+	stet_fuse_list_init(&l->kept);
 	return l;
+}
+
+/* --- what is kept (I6) --- */
+
+/* Under l's lock; it is in no list. */
+static void give_up_kept(struct stet_fuse_listing *l)
+{
+	stet_abort(l->snapshot);
+	l->snapshot = NULL;
+	free(l->batch);
+	l->batch = NULL;
+}
+
+static void unlist(struct stet_fuse_listing *l)
+{
+	pthread_mutex_lock(&l->server->kept_lock);
+	stet_fuse_list_del(&l->kept);
+	pthread_mutex_unlock(&l->server->kept_lock);
+}
+
+static const char *name_of(const struct batch *b, size_t i)
+{
+	return b->names + b->entry[i].name_at;
+}
+
+/* Remembers where it was, and gives up the rest. */
+static void give_way(struct stet_fuse_listing *l)
+{
+	const struct batch *b = l->batch;
+
+	if (b) {
+		uint64_t at = l->next - b->base;
+
+		free(l->last_name);
+		l->last_name = NULL;
+		l->after_last = l->next;
+		if (at == 0)
+			l->last_name = strdup(b->names);
+		else if (at <= b->count)
+			l->last_name = strdup(name_of(b, at - 1));
+	}
+	give_up_kept(l);
+}
+
+/* Under kept_lock. The one that must give way for l, locked and out of the list; NULL: none. */
+static struct stet_fuse_listing *find_victim_locked(struct stet_fuse_server *server,
+						    const struct stet_fuse_listing *l)
+{
+	bool limited = l->uid != 0 && l->uid != geteuid();
+	struct stet_fuse_listing *first = NULL, *own = NULL, *victim;
+	unsigned all = 0, of_user = 0;
+
+	for (struct stet_fuse_list *at = server->kept.next; at != &server->kept; at = at->next) {
+		struct stet_fuse_listing *other =
+			stet_fuse_container_of(at, struct stet_fuse_listing, kept);
+
+		all++;
+		of_user += other->uid == l->uid;
+		if (other == l)
+			continue;
+		first = first ? first : other;
+		if (!own && other->uid == l->uid)
+			own = other;
+	}
+	if (limited && of_user > USER_MAX)
+		victim = own;
+	else
+		victim = all > KEPT_MAX ? first : NULL;
+	if (!victim || pthread_mutex_trylock(&victim->lock) != 0)
+		return NULL; /* it is being read: next time */
+	stet_fuse_list_del(&victim->kept);
+	return victim;
+}
+
+/* After l was read: it is the last to give way. */
+static void keep(struct stet_fuse_listing *l)
+{
+	struct stet_fuse_server *server = l->server;
+	struct stet_fuse_listing *victim = NULL;
+
+	pthread_mutex_lock(&server->kept_lock);
+	stet_fuse_list_del(&l->kept);
+	if (l->batch || l->snapshot) {
+		stet_fuse_list_add(&server->kept, &l->kept);
+		victim = find_victim_locked(server, l);
+	}
+	pthread_mutex_unlock(&server->kept_lock);
+	if (!victim)
+		return;
+	give_way(victim);
+	pthread_mutex_unlock(&victim->lock);
+}
+
+static void drop_marks(struct stet_fuse_listing *l)
+{
+	atomic_fetch_sub(&l->server->listing_marks, l->marks);
+	while (l->marks > 0)
+		free(l->mark[--l->marks]);
 }
 
 void stet_fuse_listing_destroy_(struct stet_fuse_listing *l)
 {
 	if (!l)
 		return;
-	stet_abort(l->snapshot);
+	unlist(l);
+	pthread_mutex_lock(&l->lock); /* who makes it give way, has done so */
+	give_up_kept(l);
+	drop_marks(l);
+	pthread_mutex_unlock(&l->lock);
 	pthread_mutex_destroy(&l->lock);
 	free(l->mark);
+	free(l->last_name);
 	free(l);
 }
 
 static void rewind_listing(struct stet_fuse_listing *l)
 {
-	stet_abort(l->snapshot);
-	l->snapshot = NULL;
-	l->base = 0;
-	l->count = 0;
-	l->at_end = false;
-	l->marks = 0;
+	unlist(l);
+	give_up_kept(l);
+	drop_marks(l);
+	free(l->last_name);
+	l->last_name = NULL;
+	l->next = 0;
 }
 
 /* --- reading in batches --- */
@@ -73,7 +212,8 @@ static void keep_mark(struct stet_fuse_listing *l, uint64_t number, const char *
 {
 	size_t at = (size_t)(number / MARK);
 
-	if (number % MARK != MARK - 1 || at != l->marks)
+	if (number % MARK != MARK - 1 || at != l->marks ||
+	    atomic_load(&l->server->listing_marks) >= MARKS_MAX)
 		return;
 	if (l->marks == l->marks_cap) {
 		size_t cap = l->marks_cap ? l->marks_cap * 2 : 8;
@@ -84,7 +224,11 @@ static void keep_mark(struct stet_fuse_listing *l, uint64_t number, const char *
 		l->mark = mark;
 		l->marks_cap = cap;
 	}
-	memcpy(l->mark[l->marks++], name, STET_FUSE_NAME_MAX + 1);
+	l->mark[l->marks] = strdup(name);
+	if (!l->mark[l->marks])
+		return;
+	l->marks++;
+	atomic_fetch_add(&l->server->listing_marks, 1);
 }
 
 static int begin_snapshot(struct stet_fuse_call *call, struct stet_fuse_listing *l)
@@ -95,87 +239,141 @@ static int begin_snapshot(struct stet_fuse_call *call, struct stet_fuse_listing 
 			  &l->snapshot);
 }
 
-static int read_once(struct stet_fuse_call *call, struct stet_fuse_listing *l, const char *after)
+static int read_once(struct stet_fuse_call *call, struct stet_fuse_listing *l, const char *after,
+		     struct stet_ll_entry *ret)
 {
 	struct stet_txn *txn = l->snapshot ? l->snapshot : call->txn;
 
-	return stet_ll_readdir(call->server->vol, txn, call->node->ino, after, STET_LL_NOWAIT,
-			       l->entry, BATCH);
+	return stet_ll_readdir(call->server->vol, txn, call->node->ino, after, STET_LL_NOWAIT, ret,
+			       BATCH);
 }
 
-static int read_anew(struct stet_fuse_call *call, struct stet_fuse_listing *l, const char *after)
+static int read_anew(struct stet_fuse_call *call, struct stet_fuse_listing *l, const char *after,
+		     struct stet_ll_entry *ret)
 {
 	int rc = begin_snapshot(call, l);
 
-	return rc ? rc : read_once(call, l, after);
+	return rc ? rc : read_once(call, l, after, ret);
 }
 
-/* Reads the batch that starts with entry `number`, the one after `after_name`. */
-static int load(struct stet_fuse_call *call, struct stet_fuse_listing *l, uint64_t number,
-		const char *after_name)
+static struct batch *pack(const struct stet_ll_entry *entry, size_t count, uint64_t base,
+			  const char *before)
+{
+	struct batch *b;
+	size_t before_len = strlen(before) + 1;
+	size_t names = before_len;
+	size_t head = sizeof(*b) + count * sizeof(b->entry[0]);
+
+	for (size_t i = 0; i < count; i++)
+		names += strlen(entry[i].name) + 1;
+	b = malloc(head + names);
+	if (!b)
+		return NULL;
+	*b = (struct batch){
+		.base = base,
+		.count = count,
+		.at_end = count < BATCH,
+		.names = (char *)b + head,
+	};
+	memcpy(b->names, before, before_len);
+	names = before_len;
+	for (size_t i = 0; i < count; i++) {
+		size_t len = strlen(entry[i].name) + 1;
+
+		b->entry[i].ino = entry[i].stat.ino;
+		b->entry[i].mode = entry[i].stat.mode;
+		b->entry[i].name_at = (uint32_t)names;
+		memcpy(b->names + names, entry[i].name, len);
+		names += len;
+	}
+	return b;
+}
+
+/* Reads the entries after a name into ret; number: of the first. */
+static int read_batch(struct stet_fuse_call *call, struct stet_fuse_listing *l, uint64_t number,
+		      const char *after, struct stet_ll_entry *ret)
 {
 	bool is_main = call->view->kind == STET_FUSE_MAIN;
-	char after[STET_FUSE_NAME_MAX + 1];
 	int n;
 
-	memcpy(after, after_name, strlen(after_name) + 1); /* it may lie in the batch */
-	l->count = 0;
 	if (is_main && number > 0 && !l->snapshot)
-		n = read_anew(call, l, after);
+		n = read_anew(call, l, after, ret);
 	else
-		n = read_once(call, l, after);
+		n = read_once(call, l, after, ret);
 	if ((n == (int)BATCH && is_main && !l->snapshot) || /* I1: more than one */
 	    (n == -ESTALE && l->snapshot))                  /* I5 */
-		n = read_anew(call, l, after);
-	if (n < 0)
-		return n;
-	l->base = number;
-	l->count = (size_t)n;
-	l->at_end = n < (int)BATCH;
-	for (size_t i = 0; i < l->count; i++)
-		keep_mark(l, number + i, l->entry[i].name);
+		n = read_anew(call, l, after, ret);
+	return n;
+}
+
+/* Reads the batch that starts with entry `number`, the one after `after`, which may lie in the batch
+ * that there is. */
+static int load(struct stet_fuse_call *call, struct stet_fuse_listing *l, uint64_t number,
+		const char *after)
+{
+	struct stet_ll_entry *entry = malloc(BATCH * sizeof(*entry));
+	struct batch *b;
+	int n = entry ? read_batch(call, l, number, after, entry) : -ENOMEM;
+
+	b = n < 0 ? NULL : pack(entry, (size_t)n, number, after);
+	free(entry);
+	if (!b)
+		return n < 0 ? n : -ENOMEM;
+	free(l->batch);
+	l->batch = b;
+	for (size_t i = 0; i < b->count; i++)
+		keep_mark(l, number + i, name_of(b, i));
 	return 0;
+}
+
+static int load_next(struct stet_fuse_call *call, struct stet_fuse_listing *l)
+{
+	const struct batch *b = l->batch;
+
+	return load(call, l, b->base + b->count, name_of(b, b->count - 1));
 }
 
 /* Loads the batch with entry `number`, from the nearest mark before it (I3). */
 static int seek(struct stet_fuse_call *call, struct stet_fuse_listing *l, uint64_t number)
 {
 	size_t at = (size_t)(number / MARK);
-	char after[STET_FUSE_NAME_MAX + 1] = "";
 	int rc;
 
 	if (at > l->marks)
 		at = l->marks;
-	if (at > 0)
-		memcpy(after, l->mark[at - 1], sizeof(after));
-	rc = load(call, l, (uint64_t)at * MARK, after);
-	while (!rc && !l->at_end && l->base + l->count <= number)
-		rc = load(call, l, l->base + l->count, l->entry[l->count - 1].name);
+	rc = load(call, l, (uint64_t)at * MARK, at > 0 ? l->mark[at - 1] : "");
+	while (!rc && !l->batch->at_end && l->batch->base + l->batch->count <= number)
+		rc = load_next(call, l);
 	return rc;
 }
 
-/* *ret NULL: there are no more. */
+/* *ret: where it is in the batch; SIZE_MAX: there are no more. */
 static int get(struct stet_fuse_call *call, struct stet_fuse_listing *l, uint64_t number,
-	       const struct stet_ll_entry **ret)
+	       size_t *ret)
 {
-	uint64_t end = l->base + l->count;
+	const struct batch *b = l->batch;
 	int rc = 0;
 
-	*ret = NULL;
-	if (number < l->base || number > end || (l->count == 0 && !l->at_end))
+	*ret = SIZE_MAX;
+	if (!b && l->last_name && l->after_last == number)
+		rc = load(call, l, number, l->last_name);
+	else if (!b || number < b->base || number > b->base + b->count)
 		rc = seek(call, l, number);
-	else if (number == end && !l->at_end)
-		rc = load(call, l, number, l->entry[l->count - 1].name);
-	if (!rc && number >= l->base && number < l->base + l->count)
-		*ret = &l->entry[number - l->base];
-	return rc;
+	else if (number == b->base + b->count && !b->at_end)
+		rc = load_next(call, l);
+	b = l->batch;
+	if (rc)
+		return rc;
+	if (number >= b->base && number < b->base + b->count)
+		*ret = (size_t)(number - b->base);
+	return 0;
 }
 
 /* Entry at a position, the dots included. 1, 0 or an error; *ret: ino and type in its stat. */
 static int entry_at(struct stet_fuse_call *call, struct stet_fuse_listing *l, uint64_t pos,
 		    struct stet_ll_entry *ret)
 {
-	const struct stet_ll_entry *entry;
+	size_t at;
 	int rc;
 
 	if (pos < DOTS) {
@@ -186,12 +384,14 @@ static int entry_at(struct stet_fuse_call *call, struct stet_fuse_listing *l, ui
 	}
 	if (call->node->kind != STET_FUSE_NODE_INO)
 		return stet_fuse_guard_entry_(call->server, call->node, pos - DOTS, ret);
-	rc = get(call, l, pos - DOTS, &entry);
+	rc = get(call, l, pos - DOTS, &at);
 	if (rc < 0)
 		return rc;
-	if (!entry)
+	if (at == SIZE_MAX)
 		return 0;
-	*ret = *entry;
+	*ret = (struct stet_ll_entry){ .stat = { .ino = l->batch->entry[at].ino,
+						 .mode = l->batch->entry[at].mode } };
+	snprintf(ret->name, sizeof(ret->name), "%s", name_of(l->batch, at));
 	return 1;
 }
 
@@ -214,12 +414,14 @@ static int fill(struct stet_fuse_call *call, struct stet_fuse_listing *l, uint64
 	while ((rc = entry_at(call, l, pos, &entry)) == 1) {
 		struct stat st = { .st_ino = shown(call, &entry), .st_mode = entry.stat.mode };
 		size_t need = fuse_add_direntry(call->req, buf + len, cap - len, entry.name, &st,
-						(off_t)(++pos));
+						(off_t)(pos + 1));
 
 		if (need > cap - len)
 			break;
 		len += need;
+		pos++;
 	}
+	l->next = pos > DOTS ? pos - DOTS : 0;
 	if (rc < 0 && len == 0)
 		return rc;
 	*ret_len = len;
@@ -242,6 +444,7 @@ void stet_fuse_op_readdir_(fuse_req_t req, fuse_ino_t id, size_t cap, off_t off,
 	if (off == 0)
 		rewind_listing(l);
 	rc = buf ? fill(&call, l, (uint64_t)off, buf, cap, &len) : -ENOMEM;
+	keep(l);
 	pthread_mutex_unlock(&l->lock);
 	if (rc)
 		stet_fuse_reply_rc_(&call, rc);
@@ -309,6 +512,7 @@ static int collect(struct stet_fuse_call *call, struct stet_fuse_listing *l, uin
 		e->param.attr.st_mode = entry.stat.mode;
 		plus->count++;
 	}
+	l->next = pos > DOTS ? pos - DOTS : 0;
 	if (rc < 0 && plus->count == 0)
 		return rc;
 	for (size_t i = 0; i < plus->count; i++)
@@ -362,6 +566,7 @@ void stet_fuse_op_readdirplus_(fuse_req_t req, fuse_ino_t id, size_t cap, off_t 
 	if (off == 0)
 		rewind_listing(l);
 	rc = buf && plus.entry ? collect(&call, l, (uint64_t)off, cap, &plus) : -ENOMEM;
+	keep(l);
 	pthread_mutex_unlock(&l->lock);
 	if (rc)
 		stet_fuse_reply_rc_(&call, rc);
@@ -386,7 +591,7 @@ void stet_fuse_op_opendir_(fuse_req_t req, fuse_ino_t id, struct fuse_file_info 
 	if (call.node->type != S_IFDIR) {
 		fuse_reply_err(req, ENOTDIR);
 	} else if (!(handle = stet_fuse_handle_create_(server, call.node, fi->flags)) ||
-		   !(handle->listing = create())) {
+		   !(handle->listing = create(server, fuse_req_ctx(req)->uid))) {
 		fuse_reply_err(req, ENOMEM);
 		if (handle)
 			stet_fuse_handle_destroy_(server, handle, false);

@@ -163,6 +163,8 @@ static int init_server(struct daemon_state *d)
 	server->main_thread = pthread_self();
 	pthread_mutex_init(&server->lock, NULL);
 	pthread_cond_init(&server->drained, NULL);
+	pthread_mutex_init(&server->kept_lock, NULL);
+	stet_fuse_list_init(&server->kept);
 	pthread_mutex_init(&server->opening_lock, NULL);
 	pthread_cond_init(&server->no_pending, NULL);
 	stet_fuse_list_init(&server->openings);
