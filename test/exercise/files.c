@@ -909,7 +909,7 @@ int main(int argc, char **argv)
 	x.chance.state = seed;
 	x.ops = ex_env("EXERCISE_OPS", 50000);
 	ex_on_failure = print_tail;
-	ex_start("128M", "flush_interval=0.05", "EXERCISE_SEED=%llu EXERCISE_OPS=%llu %s %s",
+	ex_start("128M", "flush=0.05", "EXERCISE_SEED=%llu EXERCISE_OPS=%llu %s %s",
 		 (unsigned long long)seed, (unsigned long long)x.ops, argv[0], x.mode);
 	set_up();
 	begun = ex_now_ns();
