@@ -3,7 +3,7 @@
  * Set up once before there are threads; then only the limit changes, which is atomic.
  *
  * I1. A message is one line, whatever the names in it: control characters and what is no text are
- *     shown as \ooo, as the commands do.
+ *     shown as \n or \ooo, as the commands do.
  * I2. Where standard error goes to the journal, each line starts with its priority, "<3>": see
  *     sd-daemon(3). The journal says itself who wrote it.
  * I3. What any user can cause again and again is logged through the limit: so many lines in a while,
@@ -52,6 +52,15 @@ static size_t shown_length(const unsigned char *s)
 	return n;
 }
 
+static size_t escape_byte(char *ret, size_t cap, unsigned char byte)
+{
+	static const char letters[] = "abtnvfr"; /* from 7 on */
+
+	if (byte >= '\a' && byte <= '\r')
+		return (size_t)snprintf(ret, cap, "\\%c", letters[byte - '\a']);
+	return (size_t)snprintf(ret, cap, "\\%03o", byte);
+}
+
 void stet_fuse_escape_(char *ret, size_t cap, const char *text)
 {
 	const unsigned char *s = (const unsigned char *)text;
@@ -61,7 +70,7 @@ void stet_fuse_escape_(char *ret, size_t cap, const char *text)
 		size_t n = shown_length(s);
 
 		if (n == 0) {
-			at += (size_t)snprintf(ret + at, cap - at, "\\%03o", *s++);
+			at += escape_byte(ret + at, cap - at, *s++);
 			continue;
 		}
 		memcpy(ret + at, s, n);

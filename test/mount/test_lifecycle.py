@@ -3,7 +3,6 @@
 import errno
 import mmap
 import os
-import shutil
 import signal
 import socket
 import stat
@@ -188,30 +187,103 @@ def test_garbage_on_the_socket(m):
     m.mount()
 
 
-def test_as_a_user(m):
-    """Mounted by somebody who is not root, if the machine lets him."""
-    if not shutil.which("fusermount3") or not os.access("/dev/fuse", os.R_OK | os.W_OK) or \
-       os.stat("/dev/fuse").st_mode & 0o006 != 0o006 or \
-       not os.stat(shutil.which("fusermount3")).st_mode & stat.S_ISUID:
-        print("  (not possible here)")
-        return
-    os.chown(m.dir, 1000, 1000)  # the root of the volume
+def notifications(m, name, stream=False):
+    """Mounts in the foreground under a service manager; what it is told, and what is logged."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as manager:
+        manager.bind(name.replace("@", "\0", 1))
+        manager.settimeout(20)
+        log = os.path.join(m.folder, "log")
+        with open(log, "wb") as errors:
+            env = dict(os.environ, NOTIFY_SOCKET=name)
+            if stream:
+                st = os.fstat(errors.fileno())
+                env["JOURNAL_STREAM"] = f"{st.st_dev}:{st.st_ino}"
+            daemon = subprocess.Popen([STETFS, "mount", "-f", m.image, m.dir], env=env,
+                                      stderr=errors)
+        told = [manager.recv(10000).decode()]
+        while "READY=1" not in told[-1]:
+            told.append(manager.recv(10000).decode())
+        check(m.is_mounted() and len(records(m)) == 2, "ready when it is")
+        daemon.send_signal(signal.SIGTERM)
+        equal(daemon.wait(20), 0, "exit code")
+        told.append(manager.recv(10000).decode())
+    return told, read(log).decode()
+
+
+def test_service_manager(m):
     m.umount()
-    for path in (m.folder, m.image, m.dir):
-        os.chown(path, 1000, 1000)
-    os.environ.pop("XDG_RUNTIME_DIR", None)
-
-    def use():
-        m.mount()
-        write(m.path("a"), b"a")
-        number, root = m.begin()
-        write(os.path.join(root, "b"), b"b")
-        m.commit(number)
-        equal(sorted(os.listdir(m.dir)), ["a", "b"], "names")
+    for name in (os.path.join(m.folder, "notify"), f"@stet-test-{os.getpid()}"):
+        told, log = notifications(m, name)
+        equal(told, [f"STATUS=opening {m.image}", f"READY=1\nSTATUS=mounted at {m.dir}",
+                     f"STOPPING=1\nSTATUS=writing a checkpoint to {m.image}"], name)
+        equal(log, f"stetfs: signal 15: unmounting {m.dir}\n", "plain log")
+    os.unlink(os.path.join(m.folder, "notify"))
+    _, log = notifications(m, os.path.join(m.folder, "notify"), stream=True)
+    equal(log, f"<6>signal 15: unmounting {m.dir}\n", "log of the journal")
+    for nobody in ("", "@", "/", "relative", "/no/such/socket", "@" + "x" * 200):
+        daemon = subprocess.Popen([STETFS, "mount", "-f", m.image, m.dir], stderr=subprocess.PIPE,
+                                  env=dict(os.environ, NOTIFY_SOCKET=nobody))
+        wait_for(lambda: m.is_mounted() and records(m), "it mounts")
         m.umount()
-        m.check()
+        equal((daemon.wait(20), daemon.communicate()[1]), (0, b""), nobody)
+    m.mount()
 
-    as_user(use)
+
+def test_odd_names(m):
+    """One line each, in the log, to the service manager and in errors."""
+    m.umount()
+    odd = os.path.join(m.folder, "a\nstetfs: b\x1b[31m\u009bc\udcff d\u00e9")
+    os.mkdir(odd)
+    os.rename(m.image, os.path.join(odd, "v"))
+    os.rename(m.dir, os.path.join(odd, "m"))
+    plain = m.image, m.dir
+    m.image, m.dir = os.path.join(odd, "v"), os.path.join(odd, "m")
+    shown = f"{m.folder}/a\\nstetfs: b\\033[31m\\302\\233c\\377 d\u00e9"
+    try:
+        daemon = subprocess.Popen([STETFS, "mount", "-f", m.image, m.dir], stderr=subprocess.PIPE)
+        wait_for(lambda: os.path.ismount(m.dir), "it mounts")
+        for text in (m.run("check", m.image, code=8),
+                     m.run("mount", m.image, m.folder, code=1)):
+            check(len(text.splitlines()) == 1 and f"{shown}/m (process {daemon.pid})" in text, text)
+        daemon.send_signal(signal.SIGTERM)
+        log = daemon.communicate(timeout=20)[1].decode()
+        equal(log, f"stetfs: signal 15: unmounting {shown}/m\n", "log")
+        m.mount()
+        m.umount()
+    finally:
+        m.clean_up()
+        m.image, m.dir = plain
+        os.rename(os.path.join(odd, "v"), m.image)
+        os.rename(os.path.join(odd, "m"), m.dir)
+    m.mount()
+
+
+def test_descriptors(m):
+    """Of the daemon: none is inherited by what it runs, and none is its caller's."""
+    m.umount()
+    ours, theirs = os.pipe()
+    os.set_inheritable(theirs, True)
+    subprocess.run([STETFS, "mount", m.image, m.dir], check=True, close_fds=False)
+    os.close(theirs)
+    equal(os.read(ours, 1), b"", "the daemon keeps nothing of its caller's open")
+    os.close(ours)
+    m.run("begin", m.dir)
+    pid = m.daemon()
+    flags = {}
+    for fd in os.listdir(f"/proc/{pid}/fdinfo"):
+        for line in read(f"/proc/{pid}/fdinfo/{fd}").decode().splitlines():
+            if line.startswith("flags:"):
+                flags[int(fd)] = int(line.split()[1], 8)
+    check(len(flags) > 6, f"descriptors {flags}")
+    for fd, value in flags.items():
+        target = os.readlink(f"/proc/{pid}/fd/{fd}")
+        if fd <= 2:
+            equal(target, "/dev/null", f"descriptor {fd}")
+        else:
+            check(value & os.O_CLOEXEC, f"descriptor {fd} ({target}) is inherited")
+    os.kill(pid, signal.SIGTERM)
+    wait_gone(pid)
+    m.mount()
 
 
 if __name__ == "__main__":
