@@ -84,7 +84,7 @@ static void fallocate_modes(void **state)
 			     0));
 	assert_int_equal(stet_ll_read(vol, NULL, ino, 90, buf, 10, 0), 10);
 	assert_memory_equal(buf, zero, 10);
-	FAILS(-EOPNOTSUPP, stet_ll_fallocate(vol, NULL, ino, FALLOC_FL_COLLAPSE_RANGE, 0, 1, 0));
+	FAILS(-EOPNOTSUPP, stet_ll_fallocate(vol, NULL, ino, FALLOC_FL_UNSHARE_RANGE, 0, 1, 0));
 	FAILS(-EINVAL, stet_ll_fallocate(vol, NULL, ino, 0, 0, 0, 0));
 }
 
