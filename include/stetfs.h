@@ -427,6 +427,20 @@ STET_API_CHECKED int stet_truncate(struct stet_file *file, uint64_t size);
 STET_API_CHECKED int stet_punch(struct stet_file *file, uint64_t off, uint64_t len);
 
 /**
+ * mode as fallocate(2), <linux/falloc.h>: 0 grows the size to off + len when it is smaller;
+ * FALLOC_FL_KEEP_SIZE alone changes nothing; PUNCH_HOLE | KEEP_SIZE is stet_punch; ZERO_RANGE (and
+ * KEEP_SIZE) too, without KEEP_SIZE growing the size. No space is set aside: a log writes elsewhere
+ * anyway; but 0 and KEEP_SIZE give -ENOSPC when there is no room for what they ask for.
+ * COLLAPSE_RANGE takes the range out, and what follows moves down by len; INSERT_RANGE puts in a hole,
+ * and what was there moves up: both in whole blocks of 4096 bytes, before the end of the file (-EINVAL).
+ * They copy the data that moves, in a transaction: all or nothing. Plain, they wait for others as any
+ * change does, and give -EBUSY if others change the file again and again; in a transaction, a failure
+ * half way dooms it.
+ * -EOPNOTSUPP: any other mode; -EBADF: opened for reading only; -EFBIG, -ESTALE.
+ */
+STET_API_CHECKED int stet_fallocate(struct stet_file *file, int mode, uint64_t off, uint64_t len);
+
+/**
  * Makes durable everything that was done to the volume so far, this file included. In a transaction
  * it does nothing: durability comes with the commit.
  */

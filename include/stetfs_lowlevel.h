@@ -156,12 +156,7 @@ STET_API_CHECKED ssize_t stet_ll_append(struct stet_volume *vol, struct stet_txn
 STET_API_CHECKED int stet_ll_truncate(struct stet_volume *vol, struct stet_txn *txn, uint64_t ino,
 				      uint64_t size, unsigned flags);
 
-/**
- * mode as fallocate(2): 0 grows the size to off + len when it is smaller; FALLOC_FL_KEEP_SIZE alone
- * does nothing; PUNCH_HOLE | KEEP_SIZE makes a hole; ZERO_RANGE (and KEEP_SIZE) too, without KEEP_SIZE
- * growing the size. No space is set aside: a log writes elsewhere anyway. flags: NOWAIT.
- * -EOPNOTSUPP: any other mode; -EFBIG.
- */
+/** As stet_fallocate. flags: NOWAIT. */
 STET_API_CHECKED int stet_ll_fallocate(struct stet_volume *vol, struct stet_txn *txn, uint64_t ino,
 				       int mode, uint64_t off, uint64_t len, unsigned flags);
 

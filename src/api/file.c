@@ -210,6 +210,13 @@ int stet_punch(struct stet_file *file, uint64_t off, uint64_t len)
 	return rc ? rc : stet_api_punch_(file->vol, file->tx, file->ino, off, len, 0);
 }
 
+int stet_fallocate(struct stet_file *file, int mode, uint64_t off, uint64_t len)
+{
+	int rc = check_writable(file);
+
+	return rc ? rc : stet_ll_fallocate(file->vol, file->tx, file->ino, mode, off, len, 0);
+}
+
 int stet_fsync(struct stet_file *file)
 {
 	int rc = stet_api_check_handle_(file);

@@ -2,7 +2,6 @@
 #include "api/api_internal.h"
 
 #include <dirent.h>
-#include <linux/falloc.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -67,70 +66,6 @@ int stet_ll_seek(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino, uin
 	int rc = stet_api_check_flags_(flags, STET_LL_NOWAIT);
 
 	return rc ? rc : stet_api_seek_(vol, txn, ino, off, what, flags, ret_off);
-}
-
-struct growing {
-	uint64_t ino, size, punch_off, punch_len;
-};
-
-/* Grows the file over the range and zeroes what it had there. Starting anew after a wait finds the file
- * grown already and goes on with the rest. */
-static int grow_and_zero(struct stet_api_op *op, void *arg)
-{
-	const struct growing *g = arg;
-	struct stet_fs_attr attr;
-	bool grows;
-	int rc = stet_api_data_gate_(op, g->ino, false);
-
-	if (!rc)
-		rc = stet_fs_getattr(&op->ctx, g->ino, &attr);
-	if (!rc && !S_ISREG(attr.mode))
-		rc = S_ISDIR(attr.mode) ? -EISDIR : -EINVAL;
-	if (!rc)
-		rc = stet_api_note_dirty_(op->tx, g->ino, g->punch_len ? g->punch_off : attr.size);
-	if (rc)
-		return rc;
-	grows = g->size > attr.size;
-	if (grows)
-		rc = stet_fs_truncate(&op->ctx, g->ino, g->size);
-	if (!rc && g->punch_len) {
-		rc = stet_fs_punch(&op->ctx, g->ino, g->punch_off, g->punch_len);
-		if (rc && rc != STET_WAIT && grows)
-			stet_txn_doom(op->ctx.txn, rc); /* half of it is done */
-	}
-	return rc;
-}
-
-int stet_ll_fallocate(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino, int mode,
-		      uint64_t off, uint64_t len, unsigned flags)
-{
-	struct growing g = { .ino = ino };
-	int rc = stet_api_check_flags_(flags, STET_LL_NOWAIT);
-
-	if (!rc && len == 0)
-		rc = STET_FAIL(-EINVAL, "fallocate: nothing");
-	if (!rc && (off > INT64_MAX || len > INT64_MAX - off))
-		rc = STET_FAIL(-EFBIG, "beyond the largest file size");
-	if (rc)
-		return rc;
-	switch (mode) {
-	case 0:
-		g.size = off + len;
-		break;
-	case FALLOC_FL_KEEP_SIZE:
-		return 0;
-	case FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE:
-	case FALLOC_FL_ZERO_RANGE | FALLOC_FL_KEEP_SIZE:
-		return stet_api_punch_(vol, txn, ino, off, len, flags);
-	case FALLOC_FL_ZERO_RANGE:
-		g.size = off + len;
-		g.punch_off = off;
-		g.punch_len = len;
-		break;
-	default:
-		return STET_FAIL(-EOPNOTSUPP, "fallocate: mode 0x%x", (unsigned)mode);
-	}
-	return stet_api_run_(vol, txn, flags, grow_and_zero, NULL, &g);
 }
 
 /* --- durability --- */

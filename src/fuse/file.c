@@ -159,10 +159,15 @@ void stet_fuse_op_fsync_(fuse_req_t req, fuse_ino_t id, int data_only, struct fu
 void stet_fuse_op_fallocate_(fuse_req_t req, fuse_ino_t id, int mode, off_t off, off_t len,
 			     struct fuse_file_info *fi)
 {
+	const int known = FALLOC_FL_KEEP_SIZE | FALLOC_FL_PUNCH_HOLE | FALLOC_FL_ZERO_RANGE;
 	struct stet_fuse_call call;
 	int rc = -ESTALE;
 
 	(void)fi;
+	if (mode & ~known) { /* the kernel passes on no others; they could wait (I1) */
+		fuse_reply_err(req, EOPNOTSUPP);
+		return;
+	}
 	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_NO_GUARDS))
 		return;
 	if (call.view->kind != STET_FUSE_OLD) /* I5 */
