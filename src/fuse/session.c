@@ -3,7 +3,9 @@
  * I1. The kernel checks permissions (default_permissions, always). A mount made by root is for
  *     all users (allow_other) unless it is private.
  * I2. No writeback cache: the kernel would own sizes, and readers would see cut-off data after a
- *     commit. Its page cache is kept from open to open (keep_cache), and dropped by publish.c.
+ *     commit. Its page cache is kept from open to open (keep_cache), and dropped by publish.c. No
+ *     asynchronous direct I/O either: after such a write the kernel does not drop cached pages that
+ *     were read while it was under way, and would give out old data from then on.
  * I3. O_TRUNC is left to the kernel, which sends it as a change of size after the open, when the
  *     file is locked. What a writer takes away from a program (set-id bits, capabilities) is our
  *     business (HANDLE_KILLPRIV_V2; attr.c, I3): the kernel would ask for the capabilities before
@@ -49,8 +51,9 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	struct stet_fuse_server *server = userdata;
 
 	conn->want &= ~(unsigned)(FUSE_CAP_WRITEBACK_CACHE | FUSE_CAP_HANDLE_KILLPRIV |
-				  FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_SPLICE_READ |
-				  FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE); /* I2, I3 */
+				  FUSE_CAP_ATOMIC_O_TRUNC | FUSE_CAP_ASYNC_DIO |
+				  FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
+				  FUSE_CAP_SPLICE_MOVE);         /* I2, I3 */
 	conn->want |= conn->capable & (FUSE_CAP_CACHE_SYMLINKS | /* a link keeps its target */
 				       FUSE_CAP_POSIX_ACL | FUSE_CAP_DONT_MASK);
 	conn->max_write = STET_FUSE_WRITE_MAX;

@@ -6,6 +6,8 @@ import mmap
 import os
 import stat
 import struct
+import subprocess
+import sys
 import time
 
 from mountlib import as_user, check, equal, fails, main, read, write
@@ -203,6 +205,62 @@ def test_xattrs(m):
     os.removexattr(path, "user.big")
     fails(errno.ENODATA, os.getxattr, path, "user.big")
     fails(errno.EOPNOTSUPP, os.setxattr, path, "system.unknown", b"x")
+
+
+class Aio:
+    """Asynchronous writes, as libaio makes them."""
+    SETUP, DESTROY, EVENTS, SUBMIT = 206, 207, 208, 209  # x86-64
+    PWRITE = 1
+
+    def __init__(self):
+        self.libc = ctypes.CDLL(None, use_errno=True)
+        self.context = ctypes.c_ulong()
+        self.call(self.SETUP, 8, ctypes.byref(self.context))
+
+    def call(self, *words):
+        result = self.libc.syscall(*words)
+        if result < 0:
+            raise OSError(ctypes.get_errno(), "aio")
+        return result
+
+    def write(self, fd, address, size, off):
+        block = struct.pack("<QIIHhIQQqQII", 0, 0, 0, self.PWRITE, 0, fd, address, size, off, 0, 0, 0)
+        self.block = ctypes.create_string_buffer(block, len(block))
+        pointers = (ctypes.c_void_p * 1)(ctypes.addressof(self.block))
+        self.call(self.SUBMIT, self.context, ctypes.c_long(1), pointers)
+
+    def wait(self):
+        event = ctypes.create_string_buffer(32)
+        self.call(self.EVENTS, self.context, ctypes.c_long(1), ctypes.c_long(1), event, None)
+        return struct.unpack("<QQqq", event.raw)[2]
+
+
+def test_asynchronous_writes(m):
+    """Direct ones, beside readers that fill the cache: what is read afterwards is what was written."""
+    path, size = m.path("f"), 1 << 20
+    write(path, b"\0" * size)
+    if os.uname().machine != "x86_64":
+        return
+    reader = subprocess.Popen([sys.executable, "-c", f"""
+while True:
+    with open({path!r}, "rb", buffering=0) as file:
+        while file.read(4096):
+            pass
+"""])
+    try:
+        memory = mmap.mmap(-1, size)
+        address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+        fd = os.open(path, os.O_RDWR | os.O_DIRECT)
+        aio = Aio()
+        for turn in range(1, 250):
+            memory[:] = bytes([turn]) * size
+            aio.write(fd, address, size, 0)
+            equal(aio.wait(), size)
+            check(read(path) == memory[:], f"turn {turn}: stale data")
+        os.close(fd)
+    finally:
+        reader.kill()
+        reader.wait()
 
 
 def test_special_files(m):
