@@ -30,3 +30,8 @@ REASON(LIBRARY_NO_FLAGS, "the library's call has no flags")
 REASON(OTHER_KIND, "the other place of this target is another kind of file system")
 REASON(LINUX_OVERFLOW,
        "Linux gives EINVAL where offset and length overflow; the library EFBIG, as POSIX has it")
+REASON(LIBRARY_MODES,
+       "the library takes the mode as it is: what a directory hands on is the mount's business")
+REASON(LIBRARY_LISTINGS, "a listing of the library belongs to the directory as it was")
+REASON(MORE_LINKS, "ext4 ends at 65,000 names of a file")
+REASON(LIBRARY_NOTHING, "a change of nothing is nothing to the library")

@@ -154,12 +154,12 @@ class Target:
         os.mkdir(other)
         number, root = self.begin()
         ok = self.rows(root, target="view", other=other)
-        inside = describe(root)
+        inside = describe(root, os.path.join(root, "other"))
         command(self.stetfs, "commit", self.dir, number)
-        outside = describe(self.dir)
+        outside = describe(self.dir, other)
         self.umount_volume()
         self.mount_volume()
-        again = describe(self.dir)
+        again = describe(self.dir, other)
         self.umount_volume()
         print(f"{len(inside)} names committed")
         return all([ok, same_tree("committed", inside, outside),
@@ -187,7 +187,7 @@ def content(name, folder):
                 at = os.lseek(fd, at, os.SEEK_DATA)
             except OSError:
                 return digest.hexdigest()
-            data = os.pread(fd, 1 << 20, at)
+            data = os.pread(fd, min(1 << 20, 2**63 - 1 - at), at)
             if not data:
                 return digest.hexdigest()
             if data.strip(b"\0"):
@@ -206,12 +206,12 @@ def attributes(path):
         return error.errno
 
 
-def facts(name, folder, links):
+def facts(name, folder, path, links):
     """What a commit must keep, and a file's mtime. The times of directories, and of changes, are the
     commit's."""
     st = os.stat(name, dir_fd=folder, follow_symlinks=False)
     ret = [oct(st.st_mode), st.st_uid, st.st_gid, st.st_nlink, st.st_rdev,
-           links.setdefault(st.st_ino, len(links)), st.st_atime_ns,
+           links.setdefault(st.st_ino, path), st.st_atime_ns,
            attributes(f"/proc/self/fd/{folder}/{name}")]
     if stat.S_ISDIR(st.st_mode):
         return ret, 0
@@ -223,14 +223,15 @@ def facts(name, folder, links):
     return ret, st.st_mtime_ns
 
 
-def describe(root):
-    """{path: what it is}"""
+def describe(root, but=None):
+    """{path: what it is}, without what lies at `but`."""
     tree = {}
     links = {}
     for path, folders, files, fd in os.fwalk(root):
-        folders.sort()
+        folders[:] = sorted(name for name in folders if os.path.join(path, name) != but)
         for name in sorted(folders + files):
-            tree[os.path.join(path[len(root):], name)] = facts(name, fd, links)
+            below = os.path.join(path[len(root):], name)
+            tree[below] = facts(name, fd, below, links)
     return tree
 
 
@@ -240,8 +241,8 @@ def same_tree(text, inside, outside):
              if inside.get(path, [None])[0] != outside.get(path, [None])[0]]
     moved = {path: outside[path][1] for path in inside
              if path in outside and inside[path][1] != outside[path][1]}
-    wrong += [path for path, mtime in moved.items()
-              if mtime != max(moved.values()) or mtime < inside[path][1]]
+    commit = max(moved.values(), default=0)
+    wrong += [path for path, mtime in moved.items() if mtime != commit or mtime < inside[path][1]]
     for path in wrong[:20]:
         print(f"FAIL {text}: {path!r}: {outside.get(path)}, in the view {inside.get(path)}")
     return not wrong
