@@ -142,6 +142,7 @@ struct stet_fuse_node {
 	uint64_t calls;      /* in progress */
 	unsigned names_count;
 	struct stet_fuse_name *names; /* regular files of the main tree */
+	uint64_t dir_id;              /* in which it was looked up last; 0: never */
 };
 
 /// The server ///
@@ -262,7 +263,7 @@ struct stet_fuse_node *stet_fuse_node_of_locked_(struct stet_fuse_server *server
 void stet_fuse_node_replace_locked_(struct stet_fuse_server *server, struct stet_fuse_node *node,
 				    struct stet_fuse_view *old);
 void stet_fuse_node_restore_locked_(struct stet_fuse_server *server, struct stet_fuse_node *node);
-/* Remembers a name of a regular file of the main tree. */
+/* Remembers where a node was looked up, and the name of a regular file of the main tree. */
 void stet_fuse_node_name_(struct stet_fuse_server *server, struct stet_fuse_node *node,
 			  uint64_t dir_id, const char *name);
 /* Counters of a node, of openings and of handles: +1 or -1; may free the node. */
@@ -495,7 +496,8 @@ struct stet_fuse_ids {
 };
 bool stet_fuse_ids_add_(struct stet_fuse_ids *ids, uint64_t id);
 void stet_fuse_ids_release_(struct stet_fuse_ids *ids);
-void stet_fuse_inval_inode_(struct stet_fuse_server *server, uint64_t id, bool data);
+/* False: the kernel does not have it. */
+bool stet_fuse_inval_inode_(struct stet_fuse_server *server, uint64_t id, bool data);
 void stet_fuse_inval_name_(struct stet_fuse_server *server, uint64_t dir_id, const char *name);
 /* Has the kernel write back what mappings of a view's files hold. */
 void stet_fuse_flush_view_(struct stet_fuse_server *server, struct stet_fuse_view *view);

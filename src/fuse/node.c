@@ -367,10 +367,9 @@ static void add_name_locked(struct stet_fuse_node *node, uint64_t dir_id, const 
 void stet_fuse_node_name_(struct stet_fuse_server *server, struct stet_fuse_node *node,
 			  uint64_t dir_id, const char *name)
 {
-	if (node->type != S_IFREG)
-		return;
 	pthread_mutex_lock(&server->lock);
-	if (node->view->kind == STET_FUSE_MAIN)
+	node->dir_id = dir_id;
+	if (node->type == S_IFREG && node->view->kind == STET_FUSE_MAIN)
 		add_name_locked(node, dir_id, name);
 	pthread_mutex_unlock(&server->lock);
 }

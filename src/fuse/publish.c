@@ -24,8 +24,14 @@
  * I6. Of a file that only grows the kernel must not learn the new size while it has a page that
  *     ends, filled up with zeros, where the old data ends; a reader might be given those zeros.
  *     So until step 4 is over it is told the old size (as far as it has not written more itself);
- *     the new data is seen after that.
- * I7. If there is no memory for this, everything is treated as touched: slower, never wrong.
+ *     the new data is seen after that. Between the last answer with the old size and the first one
+ *     with the new its attributes are invalidated once more: of answers that cross on their way
+ *     through the kernel it takes any, but never one from before an invalidation.
+ * I7. An answer that may be cached and was sent before step 1 may still be on its way through the
+ *     kernel. If the kernel has the inode, it drops what is older than an invalidation. If it does
+ *     not have it yet, there is nothing to invalidate; but who looked it up holds its directory, so
+ *     the kernel is made to take that directory, and then invalidates.
+ * I8. If there is no memory for this, everything is treated as touched: slower, never wrong.
  */
 #include "fuse/fuse_internal.h"
 
@@ -66,16 +72,40 @@ void stet_fuse_ids_release_(struct stet_fuse_ids *ids)
 
 /* --- telling the kernel --- */
 
-void stet_fuse_inval_inode_(struct stet_fuse_server *server, uint64_t id, bool data)
+bool stet_fuse_inval_inode_(struct stet_fuse_server *server, uint64_t id, bool data)
 {
 	stet_fuse_count_(server, inodes_invalidated);
-	fuse_lowlevel_notify_inval_inode(server->session, id, data ? 0 : -1, 0);
+	return fuse_lowlevel_notify_inval_inode(server->session, id, data ? 0 : -1, 0) != -ENOENT;
 }
 
 void stet_fuse_inval_name_(struct stet_fuse_server *server, uint64_t dir_id, const char *name)
 {
 	stet_fuse_count_(server, names_invalidated);
 	fuse_lowlevel_notify_inval_entry(server->session, dir_id, name, strlen(name));
+}
+
+/* I7. No entry has this name, so none is dropped. */
+static void wait_for_lookups(struct stet_fuse_server *server, uint64_t dir_id)
+{
+	if (dir_id)
+		stet_fuse_inval_name_(server, dir_id, "/");
+}
+
+/* What the kernel has, or is about to have, of an inode of the main tree. */
+static void inval_main(struct stet_fuse_server *server, uint64_t ino, bool data)
+{
+	struct stet_fuse_node *node;
+	uint64_t id, dir_id;
+
+	pthread_mutex_lock(&server->lock);
+	node = stet_fuse_node_of_locked_(server, &server->main_view, ino);
+	id = node ? node->id : 0;
+	dir_id = node ? node->dir_id : 0;
+	pthread_mutex_unlock(&server->lock);
+	if (!id || stet_fuse_inval_inode_(server, id, data))
+		return;
+	wait_for_lookups(server, dir_id);
+	stet_fuse_inval_inode_(server, id, data);
 }
 
 /* The node id of an inode of the main tree, 0 if the kernel does not know it. */
@@ -97,12 +127,8 @@ static void invalidate(struct stet_fuse_server *server, const struct stet_ll_tou
 	const unsigned data = STET_LL_TOUCHED_DATA | STET_LL_TOUCHED_GROWN | STET_LL_TOUCHED_NAMES;
 	const struct stet_fuse_publishing *p = server->publishing;
 
-	for (size_t i = 0; i < touched->ino_count; i++) {
-		uint64_t id = main_id(server, touched->ino[i].ino);
-
-		if (id)
-			stet_fuse_inval_inode_(server, id, touched->ino[i].what & data);
-	}
+	for (size_t i = 0; i < touched->ino_count; i++)
+		inval_main(server, touched->ino[i].ino, touched->ino[i].what & data);
 	for (size_t i = 0; i < touched->name_count; i++) { /* I5 */
 		uint64_t id = main_id(server, touched->name[i].dir);
 
@@ -170,11 +196,25 @@ static void release_touched(struct stet_fuse_touched *touched)
 	free(touched->limit);
 }
 
+/* I6. No answer can be sent meanwhile; attributes alone, which waits for nothing. */
+static void drop_old_sizes_locked(struct stet_fuse_server *server)
+{
+	const struct stet_fuse_touched *t = &server->touched;
+
+	for (size_t i = 0; i < t->count; i++) {
+		uint64_t id = t->limit[i] == UINT64_MAX ? 0 : main_id(server, t->ino[i]);
+
+		if (id)
+			stet_fuse_inval_inode_(server, id, false);
+	}
+}
+
 static void set_touched(struct stet_fuse_server *server, struct stet_fuse_touched touched)
 {
 	struct stet_fuse_touched last;
 
 	pthread_rwlock_wrlock(&server->reply_lock);
+	drop_old_sizes_locked(server);
 	last = server->touched;
 	server->touched = touched;
 	atomic_fetch_add(&server->epoch, 1);
@@ -202,7 +242,7 @@ static void mark(struct stet_fuse_server *server, const struct stet_ll_touched *
 		.limit = calloc(count + 1, sizeof(*set.limit)),
 	};
 
-	set.all = !set.ino || !set.limit; /* I7 */
+	set.all = !set.ino || !set.limit; /* I8 */
 	for (size_t i = 0; !set.all && i < count; i++) {
 		set.ino[i] = touched->ino[i].ino;
 		set.limit[i] = limit_of(server, &touched->ino[i]);
