@@ -7,6 +7,9 @@
  * I3. ".stet" in a root is reserved; it exists in the main tree only.
  * I4. What a directory gives to what is made in it (group, setgid bit, ACL) is the library's business,
  *     and so is the umask, which counts only where there is no default ACL (DONT_MASK).
+ * I5. A file that is renamed knows its new name before: a commit that replaces its node meanwhile
+ *     must have that name dropped, too. And afterwards: it may be another file by then. (A second
+ *     commit cannot come in between: the first waits for the directory, which the kernel holds.)
  */
 #include "fuse/fuse_internal.h"
 
@@ -197,9 +200,10 @@ void stet_fuse_op_rmdir_(fuse_req_t req, fuse_ino_t dir, const char *name)
 	stet_fuse_call_end_(&call);
 }
 
-/* The kernel moves what it knows to the new name by itself; so must the node's list of names. */
-static void note_moved(struct stet_fuse_call *call, const struct stet_fuse_node *dir,
-		       const char *name)
+/* The kernel moves what it knows to the new name by itself; so the node of what `name` leads to must
+ * know that name. */
+static void note_name(struct stet_fuse_call *call, const struct stet_fuse_node *dir,
+		      const char *name, const struct stet_fuse_node *new_dir, const char *new_name)
 {
 	struct stet_fuse_server *server = call->server;
 	struct stet_fuse_node *node;
@@ -215,8 +219,28 @@ static void note_moved(struct stet_fuse_call *call, const struct stet_fuse_node 
 	pthread_mutex_unlock(&server->lock);
 	if (!node)
 		return;
-	stet_fuse_node_name_(server, node, dir->id, name);
+	stet_fuse_node_name_(server, node, new_dir->id, new_name);
 	stet_fuse_call_release_second_(call, node);
+}
+
+/* I5 */
+static int do_rename(struct stet_fuse_call *call, const char *name, const struct stet_fuse_node *to,
+		     const char *new_name, unsigned flags)
+{
+	bool both = flags & STET_RENAME_EXCHANGE;
+	int rc;
+
+	note_name(call, call->node, name, to, new_name);
+	if (both)
+		note_name(call, to, new_name, call->node, name);
+	rc = stet_ll_rename(call->server->vol, call->txn, call->node->ino, name, to->ino, new_name,
+			    flags | STET_LL_NOWAIT, NULL);
+	if (rc)
+		return rc;
+	note_name(call, to, new_name, to, new_name);
+	if (both)
+		note_name(call, call->node, name, call->node, name);
+	return 0;
 }
 
 static unsigned rename_flags(unsigned flags)
@@ -249,13 +273,7 @@ void stet_fuse_op_rename_(fuse_req_t req, fuse_ino_t dir, const char *name, fuse
 	if (!rc && stet_fuse_is_reserved_(to, new_name))
 		rc = -EPERM;
 	if (!rc)
-		rc = stet_ll_rename(call.server->vol, call.txn, call.node->ino, name, to->ino,
-				    new_name, rename_flags(flags) | STET_LL_NOWAIT, NULL);
-	if (!rc) {
-		note_moved(&call, to, new_name);
-		if (flags & RENAME_EXCHANGE)
-			note_moved(&call, call.node, name);
-	}
+		rc = do_rename(&call, name, to, new_name, rename_flags(flags));
 	stet_fuse_reply_rc_(&call, rc);
 	if (to)
 		stet_fuse_call_release_second_(&call, to);
