@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define WORDS_MAX 16
+#define UMOUNT_TRIES 10u
 #define GONE_TRIES 2000u /* times 10 ms */
 
 struct ex_mount ex_mount;
@@ -229,9 +230,16 @@ void ex_do_mount(void)
 	ex_mount.daemon = mount.pid;
 }
 
+/* Somebody who only asks all file systems how full they are makes it busy for a moment. */
 void ex_umount(void)
 {
-	need(ex_stetfs("umount", ex_mount.dir, NULL), "umount");
+	int code = ex_stetfs("umount", ex_mount.dir, NULL);
+
+	for (unsigned tries = 0; code && tries < UMOUNT_TRIES; tries++) {
+		ex_sleep_ms(200);
+		code = ex_stetfs("umount", ex_mount.dir, NULL);
+	}
+	need(code, "umount");
 	ex_mount.daemon = 0;
 }
 
