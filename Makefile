@@ -5,8 +5,9 @@ DIR ?= /tmp
 KILLS ?= 50
 MUTATIONS ?= 10000
 SECONDS ?= 3
+SCALE ?= 10
 
-.PHONY: all setup configure check test full bench demo clean install asan ubsan tsan format tidy
+.PHONY: all setup configure check test full exercise bench demo clean install asan ubsan tsan format tidy
 
 all: configure
 	@ninja -C $(BUILD)
@@ -29,6 +30,12 @@ test:
 # transaction, a million files in one directory, copies killed KILLS times, damaged images.
 full: all
 	@BUILD=$(BUILD) DIR="$(DIR)" KILLS="$(KILLS)" MUTATIONS="$(MUTATIONS)" sh scripts/full.sh
+
+# The exercisers of a mount, SCALE times as long as in the test suite; ONLY some of: files names
+# isolation waiting programs; SEED. As root, on DIR's disk.
+exercise: all
+	@BUILD=$(BUILD) DIR="$(DIR)" SCALE="$(SCALE)" SEED="$(SEED)" $(if $(ONLY),ONLY="$(ONLY)") \
+		sh scripts/exercise.sh
 
 # Figures beside SQLite and the raw device, on DIR's disk.
 bench: all

@@ -5,7 +5,7 @@ set -eu
 
 PACKAGES="gcc libc6-dev make clang clang-format clang-tidy meson ninja-build pkg-config
 	libfuse3-dev fuse3 libisal-dev liburing-dev libaio-dev libcmocka-dev libsqlite3-dev
-	liblmdb-dev libdb-dev libjansson-dev uuid-dev attr acl e2fsprogs git tar jq python3"
+	liblmdb-dev libdb-dev libjansson-dev uuid-dev attr acl e2fsprogs git tar rsync fio jq python3"
 
 say()
 {
