@@ -74,6 +74,18 @@ STET_API_CHECKED int stet_ll_make(struct stet_volume *vol, struct stet_txn *txn,
 				  const char *name, const struct stet_ll_new *what, unsigned flags,
 				  struct stet_stat *ret);
 
+struct stet_ll_lock;
+
+/**
+ * Makes a regular file and opens it for writing, as stet_ll_make and stet_ll_open_lock, in one atomic
+ * step: so nobody else can have locked it. flags: NOWAIT, HOLD, APPEND. *ret_lock: NULL in a
+ * transaction.
+ */
+STET_API_CHECKED int stet_ll_create(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
+				    const char *name, const struct stet_ll_new *what,
+				    unsigned flags, struct stet_stat *ret,
+				    struct stet_ll_lock **ret_lock);
+
 /** Removes a name of anything but a directory. flags: NOWAIT. *ret_ino (may be NULL): what it named. */
 STET_API_CHECKED int stet_ll_unlink(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
 				    const char *name, unsigned flags, uint64_t *ret_ino);

@@ -337,6 +337,10 @@ void stet_api_touched_release_(struct stet_api_touched *touched);
  * along with theirs for appending. */
 STET_CHECKED int stet_api_data_gate_(struct stet_api_op *op, uint64_t ino, bool append);
 
+/* In the step that has made the inode: opens it for writing. flags: APPEND. */
+STET_CHECKED int stet_api_open_made_(struct stet_api_op *op, uint64_t ino, unsigned flags,
+				     struct stet_ll_lock **ret_lock);
+
 /* Ends all waits in tx, which has ended: -EAGAIN. */
 void stet_api_open_waits_end_(struct stet_tx *tx);
 

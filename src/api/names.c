@@ -19,6 +19,9 @@ struct names {
 	uint64_t ino; /* found or made */
 	struct stet_stat *stat;
 	bool hold;
+	bool open; /* what is made, with these flags of stet_ll_open_lock */
+	unsigned open_flags;
+	struct stet_ll_lock *lock;
 };
 
 static unsigned rename_flags(unsigned flags)
@@ -312,32 +315,72 @@ static int ll_make(struct stet_api_op *op, void *arg)
 	return rc;
 }
 
+/* Nobody else has seen it: there is no hold of the volume's lock in between. */
+static int ll_made(struct stet_api_op *op, void *arg)
+{
+	struct names *n = arg;
+	int rc = n->stat ? ll_stat(op, arg) : 0;
+
+	if (!rc && n->open)
+		rc = stet_api_open_made_(op, n->ino, n->open_flags, &n->lock);
+	return rc;
+}
+
+static int make(struct stet_volume *vol, struct stet_tx *txn, struct names *n,
+		const struct stet_ll_new *what, unsigned flags)
+{
+	int rc = stet_api_check_flags_(flags, STET_LL_NOWAIT | STET_LL_HOLD);
+
+	n->hold = flags & STET_LL_HOLD;
+	n->what = (struct stet_fs_new){
+		.mode = what->mode,
+		.uid = what->uid,
+		.gid = what->gid,
+		.umask = what->umask,
+		.rdev = what->rdev,
+	};
+	if (!rc && S_ISLNK(what->mode)) {
+		rc = what->target ? check_target(what->target)
+				  : STET_FAIL(-EINVAL, "a link without a target");
+		n->what.target = what->target;
+		n->what.target_len = what->target ? strlen(what->target) : 0;
+	}
+	if (!rc)
+		rc = stet_api_run_(vol, txn, flags, ll_make, ll_made, n);
+	return rc;
+}
+
 int stet_ll_make(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, const char *name,
 		 const struct stet_ll_new *what, unsigned flags, struct stet_stat *ret)
 {
 	struct stet_stat stat;
-	struct names n = { .dir = dir,
-			   .path = name,
-			   .what = { .mode = what->mode,
-				     .uid = what->uid,
-				     .gid = what->gid,
-				     .umask = what->umask,
-				     .rdev = what->rdev },
-			   .stat = &stat,
-			   .hold = flags & STET_LL_HOLD };
-	int rc = stet_api_check_flags_(flags, STET_LL_NOWAIT | STET_LL_HOLD);
+	struct names n = { .dir = dir, .path = name, .stat = ret ? &stat : NULL };
+	int rc = make(vol, txn, &n, what, flags);
 
-	if (!rc && S_ISLNK(what->mode)) {
-		rc = what->target ? check_target(what->target)
-				  : STET_FAIL(-EINVAL, "a link without a target");
-		n.what.target = what->target;
-		n.what.target_len = what->target ? strlen(what->target) : 0;
-	}
-	if (!rc)
-		rc = stet_api_run_(vol, txn, flags, ll_make, ret ? ll_stat : NULL, &n);
 	if (!rc && ret)
 		*ret = stat;
 	return rc;
+}
+
+int stet_ll_create(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, const char *name,
+		   const struct stet_ll_new *what, unsigned flags, struct stet_stat *ret,
+		   struct stet_ll_lock **ret_lock)
+{
+	struct stet_stat stat;
+	struct names n = {
+		.dir = dir,
+		.path = name,
+		.stat = &stat,
+		.open = true,
+		.open_flags = flags & STET_LL_APPEND,
+	};
+	int rc = make(vol, txn, &n, what, flags & ~STET_LL_APPEND);
+
+	if (rc)
+		return rc;
+	*ret = stat;
+	*ret_lock = n.lock;
+	return 0;
 }
 
 static int ll_unlink(struct stet_api_op *op, void *arg)

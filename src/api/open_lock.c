@@ -355,6 +355,20 @@ static int ask(struct asking *q, struct stet_ll_lock **ret_lock, struct stet_ll_
 	return rc;
 }
 
+int stet_api_open_made_(struct stet_api_op *op, uint64_t ino, unsigned flags,
+			struct stet_ll_lock **ret_lock)
+{
+	struct asking q = {
+		.vol = op->vol,
+		.tx = op->tx,
+		.ino = ino,
+		.flags = flags | STET_LL_NOWAIT,
+		.deadline_ns = INT64_MAX,
+	};
+
+	return ask(&q, ret_lock, NULL);
+}
+
 int stet_ll_open_lock(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino, unsigned flags,
 		      uint32_t timeout_ms, stet_ll_lock_fn *on_done, void *arg,
 		      struct stet_ll_lock **ret_lock, struct stet_ll_wait **ret_wait)

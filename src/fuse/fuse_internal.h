@@ -363,9 +363,12 @@ void stet_fuse_listing_destroy_(struct stet_fuse_listing *listing);
 
 /* Answers an OPEN, now or later. */
 void stet_fuse_open_(struct stet_fuse_call *call, const struct fuse_file_info *fi);
-/* Locks a file that the call itself has found or made, without waiting, and answers the CREATE. */
+/* Opens a file that the call has made, and answers the CREATE. Takes over one hold, and the lock. */
 void stet_fuse_open_created_(struct stet_fuse_call *call, const char *name,
-			     const struct stet_stat *st, const struct fuse_file_info *fi);
+			     const struct stet_stat *st, const struct fuse_file_info *fi,
+			     struct stet_ll_lock *lock);
+/* Of flags as for open(2). */
+bool stet_fuse_only_appends_(int flags);
 /* Goes on with the openings that a commit had held up. */
 void stet_fuse_openings_resume_(struct stet_fuse_server *server);
 /* Ends those of a view (NULL: all). */

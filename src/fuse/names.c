@@ -121,26 +121,46 @@ void stet_fuse_op_symlink_(fuse_req_t req, const char *target, fuse_ino_t dir, c
 	make_and_reply(req, dir, name, S_IFLNK | 0777, &what);
 }
 
+/* What is opened for writing is locked in the same step: nobody can have come between. */
+static int create(struct stet_fuse_call *call, const char *name, mode_t mode, int flags,
+		  struct stet_stat *ret, struct stet_ll_lock **ret_lock)
+{
+	struct stet_ll_new what = { 0 };
+	unsigned how = STET_LL_NOWAIT | STET_LL_HOLD;
+	int rc;
+
+	mode = S_IFREG | (mode & 07777);
+	if ((flags & O_ACCMODE) == O_RDONLY)
+		return make(call, name, mode, &what, ret);
+	rc = check_new(call, name);
+	own(call, mode, &what);
+	if (stet_fuse_only_appends_(flags))
+		how |= STET_LL_APPEND;
+	return rc ? rc
+		  : stet_ll_create(call->server->vol, call->txn, call->node->ino, name, &what, how,
+				   ret, ret_lock);
+}
+
 /* The kernel asks when it knows of no such name, and then asks nobody whether the file may be
  * opened. If a commit has been faster, the file is somebody's, and his permissions count: ESTALE
  * makes the kernel look again, and check them. */
 void stet_fuse_op_create_(fuse_req_t req, fuse_ino_t dir, const char *name, mode_t mode,
 			  struct fuse_file_info *fi)
 {
-	struct stet_ll_new what = { 0 };
+	struct stet_ll_lock *lock = NULL;
 	struct stet_fuse_call call;
 	struct stet_stat st;
 	int rc;
 
 	if (!stet_fuse_call_begin_(&call, req, dir, STET_FUSE_NO_GUARDS))
 		return;
-	rc = make(&call, name, S_IFREG | (mode & 07777), &what, &st);
+	rc = create(&call, name, mode, fi->flags, &st, &lock);
 	if (rc == -EEXIST && !(fi->flags & O_EXCL))
 		rc = -ESTALE;
 	if (rc)
 		stet_fuse_reply_rc_(&call, rc);
 	else
-		stet_fuse_open_created_(&call, name, &st, fi);
+		stet_fuse_open_created_(&call, name, &st, fi, lock);
 	stet_fuse_call_end_(&call);
 }
 

@@ -411,7 +411,7 @@ static bool wants_write(int flags)
 	return (flags & O_ACCMODE) != O_RDONLY;
 }
 
-static bool only_appends(int flags)
+bool stet_fuse_only_appends_(int flags)
 {
 	return (flags & O_ACCMODE) == O_WRONLY && (flags & O_APPEND);
 }
@@ -433,7 +433,7 @@ static struct opening *create(struct stet_fuse_call *call, const struct fuse_fil
 	o->view = call->view;
 	o->fi = *fi;
 	o->writes = wants_write(fi->flags);
-	o->appends = only_appends(fi->flags);
+	o->appends = stet_fuse_only_appends_(fi->flags);
 	o->refs = 1;
 	stet_fuse_list_init(&o->link);
 	stet_fuse_pending_(call->server, 1);
@@ -463,17 +463,6 @@ void stet_fuse_open_(struct stet_fuse_call *call, const struct fuse_file_info *f
 
 /* --- CREATE --- */
 
-/* Cannot wait: the kernel holds the directory. */
-static int lock_created(struct stet_fuse_call *call, struct stet_fuse_handle *handle, uint64_t ino)
-{
-	unsigned flags = STET_LL_NOWAIT | (only_appends(handle->flags) ? STET_LL_APPEND : 0);
-
-	if (!wants_write(handle->flags))
-		return 0;
-	return stet_ll_open_lock(call->server->vol, call->txn, ino, flags, 0, NULL, NULL,
-				 &handle->lock, NULL);
-}
-
 /* Answers; 0, or a negative errno value if it could not be opened, -EINTR if it was opened in
  * vain. */
 static int reply_created(struct stet_fuse_call *call, struct fuse_entry_param *entry, uint64_t ino,
@@ -483,8 +472,11 @@ static int reply_created(struct stet_fuse_call *call, struct fuse_entry_param *e
 	int rc = 0;
 
 	pthread_rwlock_rdlock(&server->reply_lock);
-	if (call->view->kind == STET_FUSE_MAIN && stet_fuse_touches_locked_(server, ino))
-		rc = -ESTALE; /* being changed by a commit already: the kernel looks again */
+	/* Being changed by a commit already: the kernel looks again. But what is locked since it was
+	 * made, keeps its data. */
+	if (!handle->lock && call->view->kind == STET_FUSE_MAIN &&
+	    stet_fuse_touches_locked_(server, ino))
+		rc = -ESTALE;
 	pthread_mutex_lock(&server->lock);
 	if (handle->node->view != call->view)
 		rc = -ESTALE; /* I2: it was, and that was published */
@@ -503,26 +495,32 @@ static int reply_created(struct stet_fuse_call *call, struct fuse_entry_param *e
 }
 
 void stet_fuse_open_created_(struct stet_fuse_call *call, const char *name,
-			     const struct stet_stat *st, const struct fuse_file_info *fi)
+			     const struct stet_stat *st, const struct fuse_file_info *fi,
+			     struct stet_ll_lock *lock)
 {
 	struct stet_fuse_server *server = call->server;
 	struct fuse_file_info opened = *fi;
-	struct stet_fuse_handle *handle;
+	struct stet_fuse_handle *handle = NULL;
 	struct fuse_entry_param entry;
 	struct stet_fuse_node *node;
 	int rc = stet_fuse_entry_(call, name, st, &entry);
 
 	if (rc) {
 		stet_fuse_reply_rc_(call, rc);
+		stet_ll_close_lock(server->vol, lock);
 		return;
 	}
 	pthread_mutex_lock(&server->lock);
 	node = stet_fuse_node_find_locked_(server, entry.ino); /* looked up: it is there */
 	pthread_mutex_unlock(&server->lock);
 	handle = stet_fuse_handle_create_(server, node, fi->flags);
-	rc = handle ? lock_created(call, handle, st->ino) : -ENOMEM;
-	if (!rc)
+	if (handle) {
+		handle->lock = lock;
 		rc = reply_created(call, &entry, st->ino, handle, &opened);
+	} else {
+		stet_ll_close_lock(server->vol, lock);
+		rc = -ENOMEM;
+	}
 	if (!rc)
 		return;
 	if (rc != -EINTR)

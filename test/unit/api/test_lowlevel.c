@@ -220,6 +220,36 @@ static void waits_time_out(void **state)
 	stet_ll_close_lock(vol, lock);
 }
 
+static void what_is_created_is_locked(void **state)
+{
+	const struct stet_ll_new what = { .mode = S_IFREG | 0644 };
+	struct stet_volume *vol = volume(state);
+	struct stet_ll_lock *lock, *other;
+	struct stet_txn *txn;
+	struct stet_stat st;
+
+	OK(stet_ll_create(vol, NULL, STET_ROOT, "a", &what, STET_LL_NOWAIT, &st, &lock));
+	assert_non_null(lock);
+	assert_int_equal(st.mode, what.mode);
+	OK(stet_begin(vol, STET_BEGIN_SNAPSHOT, &txn));
+	FAILS(-EBUSY, lock_now(vol, txn, st.ino, 0, NULL));
+	FAILS(-EBUSY, lock_now(vol, txn, st.ino, STET_LL_APPEND, NULL));
+	FAILS(-EEXIST, stet_ll_create(vol, NULL, STET_ROOT, "a", &what, 0, &st, &other));
+	stet_ll_close_lock(vol, lock);
+	OK(lock_now(vol, txn, st.ino, 0, NULL));
+
+	OK(stet_ll_create(vol, NULL, STET_ROOT, "b", &what, STET_LL_APPEND, &st, &lock));
+	stet_abort(txn);
+	OK(stet_begin(vol, STET_BEGIN_SNAPSHOT, &txn));
+	OK(lock_now(vol, txn, st.ino, STET_LL_APPEND, NULL));
+	FAILS(-EBUSY, lock_now(vol, txn, st.ino, 0, NULL));
+	stet_ll_close_lock(vol, lock);
+
+	OK(stet_ll_create(vol, txn, STET_ROOT, "c", &what, 0, &st, &lock));
+	assert_null(lock);
+	OK(stet_commit(txn, 0));
+}
+
 /* --- asynchronous ends --- */
 
 static void commits_and_fsyncs(void **state)
@@ -344,6 +374,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(fallocate_modes, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(who_excludes_whom, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(open_finds_newer_data, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(what_is_created_is_locked, unit_set_up,
+						unit_tear_down),
 		cmocka_unit_test_setup_teardown(waits_time_out, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(commits_and_fsyncs, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(watched, unit_set_up, unit_tear_down),
