@@ -279,6 +279,13 @@ STET_API_CHECKED int stet_dump(const char *path, const char *what, stet_dump_fn 
  */
 STET_API_CHECKED int stet_begin(struct stet_volume *vol, unsigned flags, struct stet_txn **ret_txn);
 
+/**
+ * Begins a read-only transaction that sees what txn saw when it began: what its changes are to be
+ * compared with. It stands on its own. -ESTALE: that state is gone (see stet_begin). The caller
+ * owns *ret_txn.
+ */
+STET_API_CHECKED int stet_begin_base(struct stet_txn *txn, struct stet_txn **ret_txn);
+
 /** Do not wait until the commit is durable: the next flush takes it along. */
 #define STET_COMMIT_NOSYNC 0x1u
 
@@ -291,6 +298,12 @@ STET_API_CHECKED int stet_begin(struct stet_volume *vol, unsigned flags, struct 
  * changed.
  */
 STET_API_CHECKED int stet_commit(struct stet_txn *txn, unsigned flags);
+
+/**
+ * From now on calls that would change something in the transaction give -EROFS. So what was looked at
+ * is what will be committed. -ESTALE, -EAGAIN.
+ */
+STET_API_CHECKED int stet_freeze(struct stet_txn *txn);
 
 /**
  * Drops all changes and ends the transaction; the handle is gone. Calls by other threads that are
@@ -316,6 +329,7 @@ struct stet_txn_entry {
 	uint64_t view_serial;  /* the serial whose state it reads */
 	uint64_t locks;        /* held */
 	uint64_t staged_bytes; /* changes in memory */
+	uint64_t changes;      /* rises with each call that may have changed something */
 	uint64_t waiting_for;  /* id of the transaction that it waits for, 0: none or unknown */
 	bool doomed;           /* can only be aborted */
 };
@@ -339,21 +353,37 @@ enum stet_change_kind {
 #define STET_CHANGED_ATTR 0x2u /* mode, owner, times set by hand */
 #define STET_CHANGED_XATTR 0x4u
 
+/** Attributes of an inode at one end of a change. */
+struct stet_change_attr {
+	uint64_t size; /* bytes */
+	uint32_t mode; /* type and permissions; 0: there is no such inode */
+	uint32_t uid, gid;
+	uint32_t nlink;
+};
+
 /** One change of a transaction; the pointers are valid during the callback. */
 struct stet_change {
 	enum stet_change_kind kind;
 	unsigned what; /* MODIFIED and RENAMED: what else changed; else 0 */
 	uint64_t ino;
-	uint8_t type;         /* as d_type of readdir(3) */
-	const char *path;     /* from the root, with a leading "/" */
-	const char *old_path; /* RENAMED; else NULL */
+	uint8_t type;     /* as d_type of readdir(3) */
+	const char *path; /* from the root, with a leading "/" */
+	/* Where it was (REPLACED: where what it replaces was) when the transaction began, if that is
+	 * another path: RENAMED, and what lies below a directory that was; else NULL. */
+	const char *old_path;
+	/* Of the inode ino: as the transaction found it, and as it will be. */
+	struct stet_change_attr before, after;
+	/* The inode that path led to, if it leads there no more and was not renamed itself; 0: none. */
+	uint64_t replaced_ino;
+	struct stet_change_attr replaced; /* as it was */
 };
 
 /** Called with each change; non-zero stops. */
 typedef int stet_changes_fn(void *arg, const struct stet_change *change);
 
 /**
- * Calls fn for what the transaction would change if it were committed now, in the order of paths.
+ * Calls fn for what the transaction would change, in the order of paths: against the state that it
+ * began with, whatever others have done since.
  * What only follows from it (the time of a directory whose entries changed) is left out. Files that
  * were changed through other names than those known may take a walk of the tree. Returns 0, or what
  * fn returned to stop.

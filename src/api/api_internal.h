@@ -197,6 +197,8 @@ struct stet_tx {
 	struct stet_list link;    /* volume.txs */
 	struct stet_list waiters; /* of stet_api_waiter.link: calls in it that wait */
 	bool spilling;            /* a call performs a job of txn */
+	bool frozen;              /* it takes no more changes */
+	uint64_t changes;         /* operations that may have changed something */
 	struct stet_cond turn;    /* spilling has ended */
 	struct stet_hash dirty;   /* of stet_api_dirty; kept while there is a watch */
 	struct stet_lock_owner open_owner; /* data locks of opens; see open_lock.c */
@@ -208,6 +210,8 @@ STET_CHECKED int stet_api_begin_(struct stet_volume *vol, unsigned flags, bool i
 void stet_api_end_(struct stet_tx *tx);
 /* The committed state as of now, as a read-only transaction of our own. Without the lock. */
 STET_CHECKED int stet_api_view_begin_(struct stet_volume *vol, struct stet_tx **ret);
+/* The same of the state that tx began with. -ESTALE. */
+STET_CHECKED int stet_api_view_like_(struct stet_tx *tx, struct stet_tx **ret);
 void stet_api_view_end_(struct stet_tx *view);
 struct stet_tx *stet_api_tx_get_(struct stet_tx *tx);
 void stet_api_tx_put_(struct stet_tx *tx); /* NULL ok */
@@ -320,16 +324,26 @@ struct stet_api_types {
 	uint8_t old_type, new_type; /* DT_ */
 };
 
+/* An inode before and after; see struct stet_change. */
+struct stet_api_attrs {
+	uint64_t ino;
+	struct stet_change_attr before, after;
+};
+
 struct stet_api_touched {
 	STET_VEC(struct stet_ll_touched_ino) inos;
 	STET_VEC(struct stet_ll_touched_name) names; /* name: owned by this */
 	STET_VEC(struct stet_api_types) types;       /* of names, one by one */
+	STET_VEC(struct stet_api_attrs) attrs;       /* by rising number, each once */
 	uint64_t old_size;                           /* of the inode being collected */
 };
 
 /* All that the transaction has changed, by rising keys. */
 STET_CHECKED int stet_api_touched_collect_(struct stet_tx *tx, struct stet_api_touched *ret);
 void stet_api_touched_release_(struct stet_api_touched *touched);
+/* NULL: nothing of the inode itself has changed. Borrowed from touched. */
+const struct stet_api_attrs *stet_api_attrs_of_(const struct stet_api_touched *touched,
+						uint64_t ino);
 
 /// Open locks (open_lock.c) ///
 

@@ -12,6 +12,9 @@ struct found {
 	uint64_t ino;
 	uint8_t type;
 	char *path, *old_path; /* owned */
+	struct stet_change_attr before, after;
+	uint64_t replaced_ino;
+	struct stet_change_attr replaced;
 };
 
 struct lister {
@@ -21,6 +24,12 @@ struct lister {
 
 static int push(struct lister *l, struct found *found, int rc)
 {
+	const struct stet_api_attrs *attrs = stet_api_attrs_of_(&l->f.touched, found->ino);
+
+	if (attrs) {
+		found->before = attrs->before;
+		found->after = attrs->after;
+	}
 	if (!rc)
 		rc = stet_vec_push(&l->found, *found);
 	if (rc) {
@@ -38,6 +47,31 @@ static int add_removed(struct lister *l, const struct stet_ll_touched_name *name
 		    stet_finder_path_(&l->f, name->dir, name->name, STET_BEFORE, &found.path));
 }
 
+/* The path that a name had before, if that was another one. */
+static int set_old_path(struct lister *l, uint64_t dir, const char *name, struct found *found)
+{
+	int rc = stet_finder_path_(&l->f, dir, name, STET_BEFORE, &found->old_path);
+
+	if (!rc && strcmp(found->old_path, found->path) == 0) {
+		stet_free(found->old_path);
+		found->old_path = NULL;
+	}
+	return rc;
+}
+
+/* What the name led to, if it is nowhere else now because of this transaction. */
+static void set_replaced(struct lister *l, const struct stet_ll_touched_name *name,
+			 struct found *found)
+{
+	const struct stet_api_attrs *attrs = stet_api_attrs_of_(&l->f.touched, name->old_ino);
+
+	if (!name->old_ino || stet_finder_changed_(&l->f, name->old_ino, STET_AFTER))
+		return;
+	found->replaced_ino = name->old_ino;
+	if (attrs)
+		found->replaced = attrs->before;
+}
+
 static int add_given(struct lister *l, const struct stet_ll_touched_name *name, uint8_t type)
 {
 	const struct stet_ll_touched_name *lost = stet_finder_old_name_(&l->f, name);
@@ -49,10 +83,13 @@ static int add_given(struct lister *l, const struct stet_ll_touched_name *name, 
 	};
 	int rc = stet_finder_path_(&l->f, name->dir, name->name, STET_AFTER, &found.path);
 
+	set_replaced(l, name, &found);
 	if (!rc && lost) {
 		found.kind = STET_CHANGE_RENAMED;
 		found.what = touched ? stet_finder_what_(touched->what) : 0;
-		rc = stet_finder_path_(&l->f, lost->dir, lost->name, STET_BEFORE, &found.old_path);
+		rc = set_old_path(l, lost->dir, lost->name, &found);
+	} else if (!rc && name->old_ino) {
+		rc = set_old_path(l, name->dir, name->name, &found);
 	}
 	return push(l, &found, rc);
 }
@@ -95,8 +132,10 @@ static int add_modified(struct lister *l)
 		} else if (place) {
 			rc = stet_finder_path_(&l->f, place->dir, place->name, STET_AFTER,
 					       &found.path);
+			if (!rc)
+				rc = set_old_path(l, place->dir, place->name, &found);
 		} else {
-			continue; /* removed by another meanwhile: this cannot be committed */
+			continue; /* without a name from the start: nobody sees it */
 		}
 		rc = push(l, &found, rc);
 	}
@@ -123,6 +162,10 @@ static int report(struct lister *l, stet_changes_fn *fn, void *arg)
 			.type = found->type,
 			.path = found->path,
 			.old_path = found->old_path,
+			.before = found->before,
+			.after = found->after,
+			.replaced_ino = found->replaced_ino,
+			.replaced = found->replaced,
 		};
 
 		rc = fn(arg, &change);

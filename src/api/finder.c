@@ -1,7 +1,7 @@
 /* finder.c - where the inodes that a transaction touches stand, before it and after it.
  *
  * The write-set knows inode numbers and names in directories. Paths are made from those names where the
- * transaction has changed them, and else from the committed state as of now.
+ * transaction has changed them, and else from the state that it began with.
  *
  * N1. Nothing is read through the transaction: looking at its changes must not make it depend on (or
  *     lock) more than it did itself.
@@ -10,7 +10,8 @@
  *     within STET_FINDER_DEPTH steps.
  * N3. A removed and an added name of the same inode are one rename.
  * N4. Files do not know their names. Those that were changed and not renamed are found by a walk of the
- *     committed state, which ends when the last is found.
+ *     state that the transaction began with, which ends when the last is found.
+ * N5. A directory is listed once, however many of those in it are looked for.
  */
 #include "api/finder.h"
 
@@ -41,12 +42,12 @@ static int remember(struct stet_finder *f, uint64_t ino, uint64_t dir, uint8_t t
 
 	if (place)
 		return 0;
-	place = stet_calloc(1, sizeof(*place));
+	place = stet_calloc(1, sizeof(*place) + len + 1);
 	if (!place)
 		return STET_FAIL(-ENOMEM, "no memory for paths");
 	place->dir = dir;
 	place->type = type;
-	memcpy(place->name, name, len < STET_NAME_MAX ? len : STET_NAME_MAX);
+	memcpy(place->name, name, len);
 	rc = stet_hash_insert(&f->places, ino, &place->node);
 	if (rc)
 		stet_free(place);
@@ -78,7 +79,19 @@ static int read_names(struct stet_api_op *op, void *arg)
 	return l->count < 0 ? l->count : 0;
 }
 
-/* Finds the name of a directory in its parent. -ENOENT: it has none in the committed state. */
+/* N5 */
+static int remember_dirs(struct stet_finder *f, const struct looking *l)
+{
+	int rc = 0;
+
+	for (int i = 0; i < l->count && !rc; i++) {
+		if (l->entry[i].type == DT_DIR)
+			rc = remember(f, l->entry[i].ino, l->dir, DT_DIR, l->entry[i].name);
+	}
+	return rc;
+}
+
+/* Finds the name of a directory in its parent. -ENOENT: it had none before the transaction. */
 static int look_up_dir(struct stet_finder *f, uint64_t ino)
 {
 	struct looking l = { .ino = ino };
@@ -88,14 +101,15 @@ static int look_up_dir(struct stet_finder *f, uint64_t ino)
 		return rc;
 	do {
 		rc = stet_api_run_(f->vol, f->view, STET_API_READ, read_names, NULL, &l);
+		if (!rc)
+			rc = remember_dirs(f, &l);
 		if (rc)
 			return rc;
-		for (int i = 0; i < l.count; i++)
-			if (l.entry[i].ino == ino)
-				return remember(f, ino, l.dir, DT_DIR, l.entry[i].name);
 		if (l.count > 0)
 			memcpy(l.after, l.entry[l.count - 1].name, sizeof(l.after));
 	} while (l.count == BATCH);
+	if (stet_finder_place_(f, ino))
+		return 0;
 	return STET_FAIL(-ENOENT, "directory %llu has no name", (unsigned long long)ino);
 }
 
@@ -313,7 +327,7 @@ int stet_finder_open_(struct stet_finder *f, struct stet_tx *txn, bool claimed)
 	stet_hash_init(&f->places, 6);
 	stet_hash_init(&f->lost, 6);
 	stet_hash_init(&f->given, 6);
-	rc = stet_api_view_begin_(f->vol, &f->view);
+	rc = stet_api_view_like_(txn, &f->view);
 	if (!rc) {
 		stet_api_lock_(f->vol);
 		rc = claimed ? 0 : stet_api_tx_usable_(txn);

@@ -8,12 +8,12 @@
 
 enum stet_when { STET_BEFORE, STET_AFTER };
 
-/* Where a name of a directory or a changed file stands in the committed state. */
+/* Where a name of a directory or a changed file stood when the transaction began. */
 struct stet_finder_place {
 	struct stet_hash_node node; /* key: inode number */
 	uint64_t dir;
 	uint8_t type;
-	char name[STET_NAME_MAX + 1];
+	char name[];
 };
 
 struct stet_name_ref {
@@ -22,7 +22,7 @@ struct stet_name_ref {
 
 struct stet_finder {
 	struct stet_volume *vol;
-	struct stet_tx *view; /* the committed state */
+	struct stet_tx *view; /* what the transaction began with */
 	struct stet_api_touched touched;
 	struct stet_hash lost,
 		given; /* of struct stet_name_ref, by the inode that lost or got the name */

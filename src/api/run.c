@@ -121,6 +121,8 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 
 	do {
 		rc = wait_for_turn(tx);
+		if (!rc && tx->frozen && !(flags & STET_API_READ))
+			rc = STET_FAIL(-EROFS, "the transaction takes no more changes");
 		if (rc)
 			return rc;
 		op->ctx.txn = tx->txn;
@@ -136,8 +138,10 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 		rc = after(op, arg);
 	if (rc)
 		let_go(op);
-	if (!rc && !(flags & STET_API_READ))
+	if (!rc && !(flags & STET_API_READ)) {
+		tx->changes++;
 		rc = spill(tx);
+	}
 	return rc;
 }
 

@@ -79,6 +79,19 @@ static unsigned inode_change(const struct collector *c, uint64_t ino, const stru
 	return what;
 }
 
+static struct stet_change_attr attr_of(const struct stet_inode *inode)
+{
+	if (!inode || inode->nlink == 0)
+		return (struct stet_change_attr){ 0 };
+	return (struct stet_change_attr){
+		.size = inode->size,
+		.mode = inode->mode,
+		.uid = inode->uid,
+		.gid = inode->gid,
+		.nlink = inode->nlink,
+	};
+}
+
 static int add_inode(struct collector *c, uint64_t ino, const struct stet_val *old_val,
 		     const struct stet_val *new_val)
 {
@@ -99,7 +112,11 @@ static int add_inode(struct collector *c, uint64_t ino, const struct stet_val *o
 		entry->what |= STET_LL_TOUCHED_GONE;
 	if (old_val && new_val)
 		entry->what |= inode_change(c, ino, &a, &b);
-	return 0;
+	return stet_vec_push(&c->out->attrs, ((struct stet_api_attrs){
+						     .ino = ino,
+						     .before = attr_of(old_val ? &a : NULL),
+						     .after = attr_of(new_val ? &b : NULL),
+					     }));
 }
 
 static int add_name(struct collector *c, const struct stet_key *key, const struct stet_val *old_val,
@@ -193,12 +210,101 @@ static int add_appends(struct collector *c)
 	return 0;
 }
 
+static int by_attrs_ino(const void *a, const void *b)
+{
+	uint64_t x = ((const struct stet_api_attrs *)a)->ino;
+	uint64_t y = ((const struct stet_api_attrs *)b)->ino;
+
+	return (x > y) - (x < y);
+}
+
+/* Attributes of an inode whose own key has not changed. */
+static int add_attrs(struct collector *c, uint64_t ino, uint64_t staged)
+{
+	struct stet_api_attrs attrs = { .ino = ino };
+	struct stet_inode inode;
+	struct stet_key key;
+	struct stet_val val;
+	int rc;
+
+	stet_key_inode(&key, ino);
+	rc = stet_txn_get(c->tx->txn, &key, &val);
+	if (!rc)
+		rc = stet_inode_decode(val.b, val.bytes, &inode);
+	if (rc)
+		return rc == -ENOENT ? 0 : rc;
+	attrs.before = attrs.after = attr_of(&inode);
+	attrs.after.size += staged;
+	return stet_vec_push(&c->out->attrs, attrs);
+}
+
+struct staging {
+	struct collector *c;
+	size_t known, known_inos;
+};
+
+/* Without a watch nothing else says that there are appends. */
+static int note_staged(const struct staging *s, uint64_t ino)
+{
+	struct stet_api_touched *out = s->c->out;
+	struct stet_ll_touched_ino entry = { .ino = ino,
+					     .what = STET_LL_TOUCHED_GROWN | STET_LL_TOUCHED_ATTR };
+
+	if (s->known_inos && bsearch(&entry, out->inos.v, s->known_inos, sizeof(entry), by_ino))
+		return 0;
+	return stet_vec_push(&out->inos, entry);
+}
+
+/* What is staged is part of the size. */
+static int add_staged(void *arg, uint64_t ino, size_t len)
+{
+	const struct staging *s = arg;
+	int rc = note_staged(s, ino);
+	struct stet_api_attrs key = { .ino = ino };
+	struct stet_api_attrs *found = s->known ? bsearch(&key, s->c->out->attrs.v, s->known,
+							  sizeof(key), by_attrs_ino)
+						: NULL;
+
+	if (rc)
+		return rc;
+	if (!found)
+		return add_attrs(s->c, ino, len);
+	if (found->after.mode)
+		found->after.size += len;
+	return 0;
+}
+
+static int add_sizes(struct collector *c)
+{
+	struct stet_fs_ctx ctx = { .fs = c->tx->vol->fs, .txn = c->tx->txn };
+	struct staging s = { .c = c, .known = c->out->attrs.n, .known_inos = c->out->inos.n };
+	int rc = stet_fs_each_staged(&ctx, add_staged, &s);
+
+	if (c->out->inos.n > s.known_inos)
+		qsort(c->out->inos.v, c->out->inos.n, sizeof(*c->out->inos.v), by_ino);
+	if (c->out->attrs.n > s.known)
+		qsort(c->out->attrs.v, c->out->attrs.n, sizeof(*c->out->attrs.v), by_attrs_ino);
+	return rc;
+}
+
+const struct stet_api_attrs *stet_api_attrs_of_(const struct stet_api_touched *touched,
+						uint64_t ino)
+{
+	struct stet_api_attrs key = { .ino = ino };
+
+	return touched->attrs.n ? bsearch(&key, touched->attrs.v, touched->attrs.n, sizeof(key),
+					  by_attrs_ino)
+				: NULL;
+}
+
 int stet_api_touched_collect_(struct stet_tx *tx, struct stet_api_touched *ret)
 {
 	struct collector c = { .tx = tx, .out = ret };
 	int rc = stet_txn_changes(tx->txn, add_key, &c);
 
-	return rc ? rc : add_appends(&c);
+	if (!rc)
+		rc = add_appends(&c);
+	return rc ? rc : add_sizes(&c);
 }
 
 void stet_api_touched_release_(struct stet_api_touched *touched)
@@ -208,4 +314,5 @@ void stet_api_touched_release_(struct stet_api_touched *touched)
 	stet_vec_release(&touched->names);
 	stet_vec_release(&touched->types);
 	stet_vec_release(&touched->inos);
+	stet_vec_release(&touched->attrs);
 }

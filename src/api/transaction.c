@@ -83,22 +83,17 @@ static int choose_level(unsigned flags, unsigned *ret_flags, enum stet_level *re
 	return 0;
 }
 
-int stet_api_begin_(struct stet_volume *vol, unsigned flags, bool internal, struct stet_tx **ret)
+/* The handle of a transaction that was begun; ends it on failure. */
+static int make(struct stet_volume *vol, struct stet_txn *txn, unsigned flags, bool internal,
+		struct stet_tx **ret)
 {
-	enum stet_level level;
-	struct stet_tx *tx;
-	int rc = choose_level(flags, &flags, &level);
+	struct stet_tx *tx = stet_calloc(1, sizeof(*tx));
 
-	if (rc)
-		return rc;
-	tx = stet_calloc(1, sizeof(*tx));
-	if (!tx)
+	if (!tx) {
+		stet_txn_end(txn);
 		return STET_FAIL(-ENOMEM, "no memory for a transaction");
-	rc = stet_txn_begin(vol->engine, level, flags & STET_BEGIN_READ_ONLY, &tx->txn);
-	if (rc) {
-		stet_free(tx);
-		return rc;
 	}
+	tx->txn = txn;
 	tx->vol = vol;
 	tx->id = stet_txn_id(tx->txn);
 	tx->flags = flags;
@@ -112,6 +107,31 @@ int stet_api_begin_(struct stet_volume *vol, unsigned flags, bool internal, stru
 	vol->handles += !internal;
 	*ret = tx;
 	return 0;
+}
+
+int stet_api_begin_(struct stet_volume *vol, unsigned flags, bool internal, struct stet_tx **ret)
+{
+	enum stet_level level;
+	struct stet_txn *txn;
+	int rc = choose_level(flags, &flags, &level);
+
+	if (!rc)
+		rc = stet_txn_begin(vol->engine, level, flags & STET_BEGIN_READ_ONLY, &txn);
+	return rc ? rc : make(vol, txn, flags, internal, ret);
+}
+
+/* What tx saw when it began. */
+static int begin_like(struct stet_tx *tx, bool internal, struct stet_tx **ret)
+{
+	const unsigned flags = STET_BEGIN_SNAPSHOT | STET_BEGIN_READ_ONLY;
+	struct stet_txn *txn;
+	int rc;
+
+	stet_api_assert_locked_(tx->vol);
+	if (!tx->txn)
+		return STET_FAIL(-ESTALE, "the transaction has ended");
+	rc = stet_txn_begin_like(tx->txn, &txn);
+	return rc ? rc : make(tx->vol, txn, flags, internal, ret);
 }
 
 /* Ends what lies below; waiting calls are let go. */
@@ -155,6 +175,16 @@ int stet_api_view_begin_(struct stet_volume *vol, struct stet_tx **ret)
 	return rc;
 }
 
+int stet_api_view_like_(struct stet_tx *tx, struct stet_tx **ret)
+{
+	int rc;
+
+	stet_api_lock_(tx->vol);
+	rc = begin_like(tx, true, ret);
+	stet_api_unlock_(tx->vol);
+	return rc;
+}
+
 void stet_api_view_end_(struct stet_tx *view)
 {
 	struct stet_volume *vol = view->vol;
@@ -178,6 +208,21 @@ int stet_begin(struct stet_volume *vol, unsigned flags, struct stet_tx **ret_txn
 	return rc;
 }
 
+int stet_begin_base(struct stet_tx *txn, struct stet_tx **ret_txn)
+{
+	int rc = stet_api_check_handle_(txn);
+
+	if (rc)
+		return rc;
+	stet_error_clear();
+	stet_api_lock_(txn->vol);
+	rc = stet_api_tx_usable_(txn);
+	if (!rc)
+		rc = begin_like(txn, false, ret_txn);
+	stet_api_unlock_(txn->vol);
+	return rc;
+}
+
 void stet_abort(struct stet_tx *txn)
 {
 	if (!txn)
@@ -189,6 +234,21 @@ void stet_abort(struct stet_tx *txn)
 	stet_api_end_(txn);
 	stet_api_worker_kick_(vol, false);
 	stet_api_unlock_(vol);
+}
+
+int stet_freeze(struct stet_tx *txn)
+{
+	int rc = stet_api_check_handle_(txn);
+
+	if (rc)
+		return rc;
+	stet_error_clear();
+	stet_api_lock_(txn->vol);
+	rc = stet_api_tx_usable_(txn);
+	if (!rc)
+		txn->frozen = true;
+	stet_api_unlock_(txn->vol);
+	return rc;
 }
 
 /* --- commit --- */
@@ -371,6 +431,7 @@ static void describe(const struct stet_tx *tx, struct stet_txn_entry *ret)
 		.locks = info.locks_held,
 		.staged_bytes = info.staged_bytes,
 		.waiting_for = info.waiting_for,
+		.changes = tx->changes,
 		.doomed = info.doomed,
 	};
 }

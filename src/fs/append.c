@@ -27,6 +27,25 @@ size_t stet_append_staged_(const struct stet_fs_ctx *ctx, uint64_t ino, const ui
 	return file ? file->append.len : 0;
 }
 
+int stet_fs_each_staged(const struct stet_fs_ctx *ctx, stet_fs_staged_fn *fn, void *arg)
+{
+	struct fs_state *state = stet_state_(ctx);
+	struct stet_list *pos;
+	int rc = 0;
+
+	if (!state)
+		return 0;
+	STET_LIST_FOREACH(pos, &state->file_list) {
+		const struct fs_file *file = stet_container_of(pos, struct fs_file, link);
+
+		if (file->append.len > 0)
+			rc = fn(arg, file->ino, file->append.len);
+		if (rc)
+			break;
+	}
+	return rc;
+}
+
 int stet_append_settle_(struct fs_data *d)
 {
 	int rc;

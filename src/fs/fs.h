@@ -178,6 +178,10 @@ STET_CHECKED int stet_fs_write(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t o
  * Appenders share the file's data (DATA IX) and keep writers out. len <= 1 MiB. */
 STET_CHECKED int stet_fs_append(struct stet_fs_ctx *ctx, uint64_t ino, const void *data,
 				size_t len);
+/* Calls fn for each file with staged appends; non-zero stops and is returned. */
+typedef int stet_fs_staged_fn(void *arg, uint64_t ino, size_t len);
+STET_CHECKED int stet_fs_each_staged(const struct stet_fs_ctx *ctx, stet_fs_staged_fn *fn,
+				     void *arg);
 STET_CHECKED int stet_fs_truncate(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t size);
 /* Frees whole blocks in the range, zeroes the edges; the size stays. */
 STET_CHECKED int stet_fs_punch(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint64_t len);

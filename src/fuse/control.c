@@ -17,6 +17,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/pidfd.h>
 #include <sys/socket.h>
@@ -140,6 +141,46 @@ int stet_control_find_mount(const char *path, struct stet_control_mount *ret)
 	w.dev = makedev(st.stx_dev_major, st.stx_dev_minor);
 	stet_fuse_records_(see_mount, &w);
 	return w.found ? 0 : -ENOENT;
+}
+
+/* The field of /proc/self/mountinfo that says which directory of the file system is mounted there, for
+ * the mount that path is on. */
+static bool find_mounted_root(const char *path, char *ret, size_t cap)
+{
+	char line[3 * PATH_MAX], root[PATH_MAX];
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	struct statx st;
+	bool found = false;
+
+	if (!f)
+		return false;
+	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_MNT_ID, &st) == 0 &&
+	    (st.stx_mask & STATX_MNT_ID)) {
+		while (!found && fgets(line, sizeof(line), f)) {
+			unsigned long long id = 0;
+
+			found = sscanf(line, "%llu %*s %*s %4095s", &id, root) == 2 &&
+				id == st.stx_mnt_id;
+		}
+	}
+	fclose(f);
+	if (found)
+		snprintf(ret, cap, "%s", root);
+	return found;
+}
+
+uint64_t stet_control_inside(const char *path)
+{
+	const char before[] = "/" STET_FUSE_DOT_STET "/txn/";
+	char root[PATH_MAX];
+	char *end = root;
+	uint64_t id;
+
+	if (!find_mounted_root(path, root, sizeof(root)) ||
+	    strncmp(root, before, sizeof(before) - 1) != 0)
+		return 0;
+	id = strtoull(root + sizeof(before) - 1, &end, 10);
+	return strncmp(end, "/root", 5) == 0 ? id : 0;
 }
 
 /* --- connections --- */
@@ -380,15 +421,21 @@ struct calling {
 static int give_change(void *arg, const struct stet_fuse_wire_in *in)
 {
 	const struct calling *c = arg;
-	struct stet_change change = {
-		.kind = (enum stet_change_kind)(in->head.value & 0xff),
-		.what = (unsigned)(in->head.value >> 8) & 0xffffff,
-		.type = (uint8_t)(in->head.value >> 32),
-		.ino = in->head.id,
-		.path = in->a,
-		.old_path = in->head.b_len ? in->b : NULL,
-	};
+	struct stet_fuse_wire_change fixed;
+	struct stet_change change = { .old_path = in->head.b_len ? in->b : NULL };
 
+	if (in->head.a_len <= sizeof(fixed))
+		return -EPROTO;
+	memcpy(&fixed, in->a, sizeof(fixed));
+	change.path = in->a + sizeof(fixed);
+	change.kind = (enum stet_change_kind)fixed.kind;
+	change.what = fixed.what;
+	change.type = (uint8_t)fixed.type;
+	change.ino = fixed.ino;
+	change.before = fixed.before;
+	change.after = fixed.after;
+	change.replaced_ino = fixed.replaced_ino;
+	change.replaced = fixed.replaced;
 	return c->change(c->arg, &change);
 }
 
@@ -398,6 +445,28 @@ int stet_control_changes(struct stet_control *ctl, uint64_t id, stet_changes_fn 
 	struct calling c = { .change = fn, .arg = arg };
 
 	return call(ctl, request, give_change, &c);
+}
+
+static int ask(struct stet_control *ctl, enum stet_fuse_wire_kind kind, uint64_t id, unsigned flags)
+{
+	struct stet_fuse_wire request = { .kind = kind, .id = id, .flags = flags };
+
+	return call(ctl, request, NULL, NULL);
+}
+
+int stet_control_freeze(struct stet_control *ctl, uint64_t id)
+{
+	return ask(ctl, STET_FUSE_WIRE_FREEZE, id, 0);
+}
+
+int stet_control_join(struct stet_control *ctl, uint64_t id)
+{
+	return ask(ctl, STET_FUSE_WIRE_JOIN, id, 0);
+}
+
+int stet_control_quit(struct stet_control *ctl, uint64_t id, bool failed)
+{
+	return ask(ctl, STET_FUSE_WIRE_QUIT, id, failed);
 }
 
 int stet_control_more(struct stet_control *ctl, uint64_t id, uint64_t ino, int64_t *ret_btime_ns,

@@ -140,6 +140,26 @@ int stet_control_abort(struct stet_control *ctl, uint64_t id, struct stet_contro
 int stet_control_changes(struct stet_control *ctl, uint64_t id, stet_changes_fn *fn, void *arg);
 
 /**
+ * From now on the transaction takes no changes (-EROFS for who tries): what is shown of it now is what
+ * will be committed. Stores through mappings are taken before; one that comes later makes the commit
+ * fail.
+ */
+int stet_control_freeze(struct stet_control *ctl, uint64_t id);
+
+/** The transaction in whose tree path lies for this process (`run`); 0: none. No connection
+ * needed. */
+uint64_t stet_control_inside(const char *path);
+
+/**
+ * A command works in a transaction of somebody else's as if it were its own, until quit or the end of
+ * the connection, which counts as failed. If it failed and has changed anything, all or nothing
+ * would be broken: the transaction can then only be aborted. Nor can it be committed before quit.
+ * -EPERM, -ENOENT: the transaction has ended.
+ */
+int stet_control_join(struct stet_control *ctl, uint64_t id);
+int stet_control_quit(struct stet_control *ctl, uint64_t id, bool failed);
+
+/**
  * What the system's calls do not tell of a file in a transaction's tree: when it was made, and its
  * data_version (struct stet_stat). Only of files that the kernel has looked up there, so that
  * whoever may not reach a file learns nothing; the caller holds it open (O_PATH). -ENOENT.

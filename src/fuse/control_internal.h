@@ -14,7 +14,7 @@
 /// Messages ///
 
 /* Changes whenever the meaning or the layout of any message does. */
-#define STET_FUSE_WIRE_VERSION 1u
+#define STET_FUSE_WIRE_VERSION 2u
 
 #define STET_FUSE_WIRE_TEXT_MAX \
 	((size_t)96 * 1024) /* of a message's two texts together, NULs included */
@@ -38,6 +38,9 @@ enum stet_fuse_wire_kind {
 	STET_FUSE_WIRE_MORE,   /* id; value: inode number. END: id: btime_ns, value: data_version */
 	STET_FUSE_WIRE_PATHS,  /* a: paths, a NUL after each; kept for the next REVERT or COMMIT */
 	STET_FUSE_WIRE_REVERT, /* id; gives up the paths */
+	STET_FUSE_WIRE_FREEZE, /* id */
+	STET_FUSE_WIRE_JOIN,   /* id */
+	STET_FUSE_WIRE_QUIT,   /* id; flags: 1: it failed */
 };
 
 /* One message is one packet: this, then text a with its NUL, then text b with its. */
@@ -57,9 +60,12 @@ struct stet_fuse_wire {
 /* END of COMMIT and ABORT: flags. */
 #define STET_FUSE_WIRE_CONFLICT 0x1u
 
-/* ITEM of CHANGES: value, put together. */
-#define STET_FUSE_WIRE_CHANGE(kind, what, type) \
-	((uint64_t)(kind) | (uint64_t)(what) << 8 | (uint64_t)(type) << 32)
+/* ITEM of CHANGES: text a is this and then the path, text b the old path. */
+struct stet_fuse_wire_change {
+	uint64_t ino, replaced_ino;
+	uint32_t kind, what, type, reserved;
+	struct stet_change_attr before, after, replaced;
+};
 
 /* A received message; texts are borrowed from buf. */
 struct stet_fuse_wire_in {

@@ -60,8 +60,9 @@ struct connection {
 	pthread_t thread;
 
 	/* --- of its thread --- */
-	int64_t give_up_s;           /* when the answer under way must have been read; monotonic */
-	struct stet_fuse_list bound; /* of bound.link */
+	int64_t give_up_s;            /* when the answer under way must have been read; monotonic */
+	struct stet_fuse_list bound;  /* of bound.link: those begun here */
+	struct stet_fuse_list joined; /* of bound.link: those that a command of ours works in */
 	struct stet_fuse_wire_in in;
 	char *paths; /* owned; for the next request that is about a part; a NUL after each */
 	size_t paths_len;
@@ -95,6 +96,7 @@ struct stet_fuse_control_server {
 struct bound {
 	struct stet_fuse_list link;
 	struct stet_fuse_view *view; /* referenced */
+	uint64_t changes;            /* joined: when it was */
 };
 
 /* --- answers --- */
@@ -178,7 +180,7 @@ static bool has_too_many(const struct connection *c)
 		const struct stet_fuse_view *view = stet_fuse_container_of(l, struct stet_fuse_view,
 									   link);
 
-		if (view->kind != STET_FUSE_TXN || !view->txn)
+		if (view->kind != STET_FUSE_TXN || view->is_base || !view->txn)
 			continue;
 		count += view->uid == c->peer.uid;
 		all += view->uid != 0 && view->uid != geteuid();
@@ -407,6 +409,7 @@ static int send_item(struct connection *c, struct stet_fuse_wire head, const voi
 struct sending {
 	struct connection *c;
 	struct stet_fuse_view *view;
+	char *buf; /* of STET_FUSE_WIRE_TEXT_MAX */
 };
 
 /* Whoever ends the transaction waits for us, and not for who reads slowly (I6). */
@@ -423,27 +426,102 @@ static bool is_being_ended(const struct sending *s)
 static int send_change(void *arg, const struct stet_change *change)
 {
 	const struct sending *s = arg;
-	struct stet_fuse_wire head = {
-		.id = change->ino,
-		.value = STET_FUSE_WIRE_CHANGE(change->kind, change->what, change->type),
+	struct stet_fuse_wire head = { 0 };
+	const struct stet_fuse_wire_change fixed = {
+		.ino = change->ino,
+		.replaced_ino = change->replaced_ino,
+		.kind = change->kind,
+		.what = change->what,
+		.type = change->type,
+		.before = change->before,
+		.after = change->after,
+		.replaced = change->replaced,
 	};
+	size_t len = strlen(change->path);
 
 	if (is_being_ended(s))
 		return -EPIPE;
-	return send_item(s->c, head, change->path, strlen(change->path), change->old_path);
+	if (sizeof(fixed) + len > STET_FUSE_WIRE_TEXT_MAX)
+		return -EMSGSIZE;
+	memcpy(s->buf, &fixed, sizeof(fixed));
+	memcpy(s->buf + sizeof(fixed), change->path, len);
+	return send_item(s->c, head, s->buf, sizeof(fixed) + len, change->old_path);
 }
 
 static int do_changes(struct connection *c, const struct stet_fuse_wire *in)
 {
 	int rc = 0;
 	struct stet_fuse_view *view = view_of(c, in->id, &rc);
-	struct sending sending = { .c = c, .view = view };
+	struct sending s = { .c = c, .view = view };
 
 	if (!view)
 		return rc;
-	rc = stet_fuse_view_changes_(c->server, view, send_change, &sending);
+	s.buf = malloc(STET_FUSE_WIRE_TEXT_MAX);
+	rc = s.buf ? stet_fuse_view_changes_(c->server, view, send_change, &s) : -ENOMEM;
+	free(s.buf);
 	stet_fuse_view_put_(c->server, view);
 	return rc == -EPIPE ? rc : send_result(c, rc, NULL);
+}
+
+static int do_freeze(struct connection *c, const struct stet_fuse_wire *in)
+{
+	int rc = 0;
+	struct stet_fuse_view *view = view_of(c, in->id, &rc);
+
+	if (!view)
+		return rc;
+	rc = stet_fuse_view_freeze_(c->server, view);
+	stet_fuse_view_put_(c->server, view);
+	return send_result(c, rc, NULL);
+}
+
+/* --- commands within a transaction (view.c, I9) --- */
+
+static int do_join(struct connection *c, const struct stet_fuse_wire *in)
+{
+	int rc = 0;
+	struct stet_fuse_view *view = view_of(c, in->id, &rc);
+	struct bound *b;
+
+	if (!view)
+		return rc;
+	b = calloc(1, sizeof(*b));
+	rc = b ? stet_fuse_view_join_(c->server, view, &b->changes) : -ENOMEM;
+	if (rc) {
+		stet_fuse_view_put_(c->server, view);
+		free(b);
+		return send_result(c, rc, NULL);
+	}
+	b->view = view;
+	stet_fuse_list_add(&c->joined, &b->link);
+	return send_result(c, 0, NULL);
+}
+
+static void quit(struct connection *c, struct bound *b, bool failed)
+{
+	stet_fuse_view_quit_(c->server, b->view, b->changes, failed);
+	bound_free(c, b);
+}
+
+static int do_quit(struct connection *c, const struct stet_fuse_wire *in)
+{
+	for (struct stet_fuse_list *l = c->joined.next; l != &c->joined; l = l->next) {
+		struct bound *b = stet_fuse_container_of(l, struct bound, link);
+
+		if (b->view->id != in->id)
+			continue;
+		quit(c, b, in->flags & 1);
+		return send_result(c, 0, NULL);
+	}
+	return send_result(c, -ENOENT, "it was not joined");
+}
+
+/* Who dies without a word has failed. */
+static void quit_joined(struct connection *c)
+{
+	while (!stet_fuse_list_empty(&c->joined))
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): the freed one left the list */
+		quit(c, stet_fuse_container_of(c->joined.next, struct bound, link), true);
 }
 
 /* Of a node that the kernel has in this view: who opened the guard has reached it. */
@@ -582,7 +660,7 @@ static bool name_open_views(struct stet_fuse_server *server, char *why, size_t c
 		const struct stet_fuse_view *view = stet_fuse_container_of(l, struct stet_fuse_view,
 									   link);
 
-		if (view->kind != STET_FUSE_TXN || view->state == STET_FUSE_ENDED)
+		if (view->kind != STET_FUSE_TXN || view->is_base || view->state == STET_FUSE_ENDED)
 			continue;
 		if (count < NAMED_MAX)
 			id[count] = view->id;
@@ -657,6 +735,12 @@ static int answer(struct connection *c)
 		return do_changes(c, in);
 	case STET_FUSE_WIRE_MORE:
 		return do_more(c, in);
+	case STET_FUSE_WIRE_FREEZE:
+		return do_freeze(c, in);
+	case STET_FUSE_WIRE_JOIN:
+		return do_join(c, in);
+	case STET_FUSE_WIRE_QUIT:
+		return do_quit(c, in);
 	case STET_FUSE_WIRE_TXNS:
 		return do_txns(c);
 	case STET_FUSE_WIRE_SYNC:
@@ -687,6 +771,7 @@ static void *serve_connection(void *arg)
 		if (!rc)
 			rc = answer(c);
 	}
+	quit_joined(c);
 	abort_bound(c);             /* I1 */
 	shutdown(c->fd, SHUT_RDWR); /* it is closed when it is reaped */
 	stet_fuse_wire_release_(&c->in);
@@ -770,6 +855,7 @@ static void start_connection(struct stet_fuse_control_server *control, int fd)
 	c->server = control->server;
 	c->fd = fd;
 	stet_fuse_list_init(&c->bound);
+	stet_fuse_list_init(&c->joined);
 	stet_fuse_list_init(&c->link);
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c->peer, &len) == 0 && /* I2 */
 	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &send_timeout, sizeof(send_timeout)) == 0) {

@@ -85,6 +85,7 @@ struct stet_fuse_view {
 	uint64_t seq; /* counts views up: part of the key of its nodes */
 	bool detached;
 	bool read_only;
+	bool is_base; /* what another one began with; it has no number of its own and ends with it */
 	uid_t uid;
 	gid_t gid;
 	pid_t pid;
@@ -99,7 +100,10 @@ struct stet_fuse_view {
 	uint64_t handles;            /* open files */
 	struct stet_fuse_list nodes; /* TXN: of node.of_view, those that may hold their inode */
 	pid_t flusher;               /* thread that may still open files while CLOSING; 0: none */
+	struct stet_fuse_view *base; /* TXN: referenced; NULL: nobody has looked at it yet */
 	bool conflict;               /* met one */
+	uint64_t joined;             /* commands that work in it as if it were theirs */
+	bool spoiled;                /* one of them failed in the middle: it cannot be committed */
 	int write_error; /* of a page that the kernel wrote back: the commit must fail */
 };
 
@@ -478,6 +482,18 @@ void stet_fuse_view_leave_(struct stet_fuse_server *server, struct stet_fuse_vie
 /* Calls fn for what it would change. */
 int stet_fuse_view_changes_(struct stet_fuse_server *server, struct stet_fuse_view *view,
 			    stet_changes_fn *fn, void *arg);
+/* The view of what a transaction began with, for a call in the transaction; it lasts as long as that
+ * call. */
+int stet_fuse_view_base_(struct stet_fuse_server *server, struct stet_fuse_view *view,
+			 struct stet_fuse_view **ret);
+/* From now on it takes no changes. */
+int stet_fuse_view_freeze_(struct stet_fuse_server *server, struct stet_fuse_view *view);
+/* A command comes that works in it as if it were its own. -ENOENT. *ret_changes: for leave. */
+int stet_fuse_view_join_(struct stet_fuse_server *server, struct stet_fuse_view *view,
+			 uint64_t *ret_changes);
+/* It goes; failed: if it has changed anything, the transaction is spoiled. */
+void stet_fuse_view_quit_(struct stet_fuse_server *server, struct stet_fuse_view *view,
+			  uint64_t changes, bool failed);
 /* At the end: aborts all. */
 void stet_fuse_views_end_(struct stet_fuse_server *server);
 

@@ -4,6 +4,7 @@
  *	MOUNT/.stet/txn          the open transactions
  *	MOUNT/.stet/txn/ID       guard: mode 0700, of the transaction's owner
  *	MOUNT/.stet/txn/ID/root  the tree as the transaction sees it
+ *	MOUNT/.stet/txn/ID/base  the tree as it was when the transaction began; read-only
  *	MOUNT/.stet/snapshots    places for trees of the past, which this version does not have
  *	MOUNT/.stet/history
  *
@@ -11,7 +12,7 @@
  *     while the transaction is open: that would detach what is mounted on a view (`run` mounts its
  *     view somewhere else). When it has ended, the guard is (view.c, I6), as by any look at it.
  * I2. A guard's permissions are the only thing that keeps others out of a view; so nothing but
- *     the lookup of "root" in the guard leads to a view's nodes.
+ *     the lookup of "root" or "base" in the guard leads to a view's nodes.
  * I3. Nothing can be made, renamed or removed in them: -EPERM; below the past: -EROFS.
  * I4. Mounted with nodotstet, .stet is not there. Its name stays reserved.
  */
@@ -150,7 +151,7 @@ static void lookup_txn(struct stet_fuse_call *call, const char *name)
 		stet_fuse_view_put_(server, view);
 }
 
-static void lookup_view(struct stet_fuse_call *call)
+static void lookup_view(struct stet_fuse_call *call, const char *name)
 {
 	struct stet_stat st;
 	int rc = stet_ll_getattr(call->server->vol, call->txn, STET_ROOT,
@@ -159,7 +160,21 @@ static void lookup_view(struct stet_fuse_call *call)
 	if (rc)
 		stet_fuse_reply_rc_(call, rc);
 	else
-		stet_fuse_reply_entry_(call, "root", &st);
+		stet_fuse_reply_entry_(call, name, &st);
+}
+
+/* The call in the transaction keeps the other view as well (view.c, I8). */
+static void lookup_base(struct stet_fuse_call *call)
+{
+	struct stet_fuse_call inner = *call;
+	int rc = stet_fuse_view_base_(call->server, call->view, &inner.view);
+
+	if (rc) {
+		stet_fuse_reply_rc_(call, rc);
+		return;
+	}
+	inner.txn = inner.view->txn;
+	lookup_view(&inner, "base");
 }
 
 static void lookup_place(struct stet_fuse_call *call, const char *name)
@@ -188,7 +203,11 @@ void stet_fuse_guard_lookup_(struct stet_fuse_call *call, const char *name)
 		return;
 	case STET_FUSE_NODE_GUARD:
 		if (strcmp(name, "root") == 0) {
-			lookup_view(call);
+			lookup_view(call, name);
+			return;
+		}
+		if (strcmp(name, "base") == 0) {
+			lookup_base(call);
 			return;
 		}
 		break;
@@ -217,7 +236,8 @@ static bool txn_entry(struct stet_fuse_server *server, uint64_t at, struct stet_
 									   link);
 		char name[24];
 
-		if (view->kind != STET_FUSE_TXN || view->state != STET_FUSE_OPEN || at-- > 0)
+		if (view->kind != STET_FUSE_TXN || view->is_base || view->state != STET_FUSE_OPEN ||
+		    at-- > 0)
 			continue;
 		snprintf(name, sizeof(name), "%llu", (unsigned long long)view->id);
 		set_entry(ret, INO_GUARD | view->id, name);
@@ -238,9 +258,10 @@ bool stet_fuse_guard_entry_(struct stet_fuse_server *server, const struct stet_f
 	case STET_FUSE_NODE_TXNS:
 		return txn_entry(server, at, ret);
 	case STET_FUSE_NODE_GUARD:
-		if (at == 0)
-			set_entry(ret, stet_fuse_show_ino_(node->view, STET_ROOT), "root");
-		return at == 0;
+		if (at < 2)
+			set_entry(ret, stet_fuse_show_ino_(node->view, STET_ROOT),
+				  at == 0 ? "root" : "base");
+		return at < 2;
 	case STET_FUSE_NODE_INO:
 	case STET_FUSE_NODE_PAST:
 		break;

@@ -20,6 +20,12 @@
  *     for the end of a transaction, so telling it does not either.
  * I7. PAUSED asks nothing of the kernel, and lasts as long as the library needs to take a write-set apart: calls
  *     wait in their threads. What was mapped and changed before has been written back when it begins.
+ * I8. What a transaction began with is a view of its own, made when somebody looks at it. Nobody but
+ *     who ends the transaction ends it, when no call is left there; so a call in the transaction's
+ *     guard may use it.
+ * I9. A command within a command's transaction promises, like any other, all or nothing. If it fails,
+ *     half of what it did is there, and cannot be told from the rest: so the transaction can only be
+ *     dropped, unless it did nothing. While such a command works there is no commit either.
  * A crash of the daemon ends all transactions; nothing of them was visible.
  */
 #include "fuse/fuse_internal.h"
@@ -67,7 +73,7 @@ static struct stet_fuse_view *find_locked(struct stet_fuse_server *server, uint6
 		struct stet_fuse_view *view = stet_fuse_container_of(l, struct stet_fuse_view,
 								     link);
 
-		if (view->kind == STET_FUSE_TXN && view->id == id &&
+		if (view->kind == STET_FUSE_TXN && !view->is_base && view->id == id &&
 		    (view->state == STET_FUSE_OPEN || view->state == STET_FUSE_PAUSED))
 			return view;
 	}
@@ -131,7 +137,7 @@ static struct stet_fuse_view *make(struct stet_fuse_server *server, enum stet_fu
 static void add(struct stet_fuse_server *server, struct stet_fuse_view *view)
 {
 	pthread_mutex_lock(&server->lock);
-	if (view->detached)
+	if (view->detached || view->is_base)
 		view->tag = next_tag_locked(server);
 	stet_fuse_list_add(&server->views, &view->link);
 	pthread_mutex_unlock(&server->lock);
@@ -174,6 +180,61 @@ int stet_fuse_view_old_(struct stet_fuse_server *server, struct stet_fuse_view *
 		return -ENOMEM;
 	add(server, view);
 	*ret = view;
+	return 0;
+}
+
+/* I8 */
+static struct stet_fuse_view *known_base(struct stet_fuse_server *server,
+					 const struct stet_fuse_view *view)
+{
+	struct stet_fuse_view *base;
+
+	pthread_mutex_lock(&server->lock);
+	base = view->base;
+	pthread_mutex_unlock(&server->lock);
+	return base;
+}
+
+static int make_base(struct stet_fuse_server *server, struct stet_fuse_view *view,
+		     struct stet_fuse_view **ret)
+{
+	struct stet_fuse_view *base;
+	struct stet_txn *txn;
+	int rc = stet_begin_base(view->txn, &txn);
+
+	if (rc)
+		return rc;
+	base = make(server, STET_FUSE_TXN, txn);
+	if (!base)
+		return -ENOMEM;
+	base->is_base = base->read_only = true;
+	base->uid = view->uid;
+	base->gid = view->gid;
+	add(server, base);
+	*ret = base;
+	return 0;
+}
+
+int stet_fuse_view_base_(struct stet_fuse_server *server, struct stet_fuse_view *view,
+			 struct stet_fuse_view **ret)
+{
+	struct stet_fuse_view *base = NULL;
+	struct stet_fuse_view *mine = NULL;
+	int rc = 0;
+
+	*ret = known_base(server, view);
+	if (!*ret)
+		rc = make_base(server, view, &mine);
+	if (*ret || rc)
+		return rc;
+	pthread_mutex_lock(&server->lock);
+	base = view->base;
+	if (!base)
+		view->base = mine;
+	pthread_mutex_unlock(&server->lock);
+	if (base)
+		stet_fuse_view_put_(server, mine); /* somebody was faster; nobody has seen ours */
+	*ret = base ? base : mine;
 	return 0;
 }
 
@@ -220,6 +281,27 @@ static void forget(struct stet_fuse_server *server, struct stet_fuse_view *view)
 	stet_fuse_inval_name_(server, STET_FUSE_ID_TXNS, name);
 }
 
+/* I8 */
+static void end_base(struct stet_fuse_server *server, struct stet_fuse_view *view)
+{
+	struct stet_fuse_view *base = known_base(server, view);
+
+	if (!base)
+		return;
+	leave_open(server, base, STET_FUSE_CLOSED);
+	stet_fuse_openings_cancel_(server, base);
+	drain(server, base, STET_FUSE_CLOSED);
+	stet_abort(base->txn);
+	pthread_mutex_lock(&server->lock);
+	view->base = NULL;
+	base->txn = NULL;
+	base->state = STET_FUSE_ENDED;
+	pthread_mutex_unlock(&server->lock);
+	stet_fuse_drop_view_(server, base);
+	stet_fuse_nodes_let_go_(server, base);
+	stet_fuse_view_put_(server, base);
+}
+
 static void ended(struct stet_fuse_server *server, struct stet_fuse_view *view,
 		  struct stet_fuse_view_end *ret)
 {
@@ -230,6 +312,7 @@ static void ended(struct stet_fuse_server *server, struct stet_fuse_view *view,
 		view->conflict = true;
 	ret->conflict = view->conflict;
 	pthread_mutex_unlock(&server->lock);
+	end_base(server, view);
 	stet_fuse_drop_view_(server, view);
 	forget(server, view);
 	stet_fuse_view_put_(server, view); /* the first reference */
@@ -378,6 +461,24 @@ static bool keep_part(struct stet_fuse_server *server, struct stet_fuse_view *vi
 	return false;
 }
 
+/* I9 */
+static void look_if_whole(struct stet_fuse_server *server, const struct stet_fuse_view *view,
+			  struct stet_fuse_view_end *ret)
+{
+	const char *why = NULL;
+
+	pthread_mutex_lock(&server->lock);
+	if (view->spoiled)
+		why = "a command within it failed half way";
+	else if (view->joined > 0)
+		why = "a command within it is still running";
+	pthread_mutex_unlock(&server->lock);
+	if (!why)
+		return;
+	ret->result = -ECANCELED;
+	snprintf(ret->text, sizeof(ret->text), "%s", why);
+}
+
 int stet_fuse_view_commit_(struct stet_fuse_server *server, struct stet_fuse_view *view,
 			   unsigned flags, const struct stet_fuse_part *part,
 			   struct stet_fuse_view_end *ret)
@@ -393,7 +494,9 @@ int stet_fuse_view_commit_(struct stet_fuse_server *server, struct stet_fuse_vie
 	if (ret->result)
 		snprintf(ret->text, sizeof(ret->text),
 			 "data of a mapped file could not be written: %s", strerror(-ret->result));
-	else if (part->count > 0 && !keep_part(server, view, part, ret))
+	else
+		look_if_whole(server, view, ret);
+	if (!ret->result && part->count > 0 && !keep_part(server, view, part, ret))
 		return -EINVAL;
 	if (!ret->result)
 		ret->result = commit_and_wait(view->txn, flags);
@@ -479,4 +582,73 @@ int stet_fuse_view_changes_(struct stet_fuse_server *server, struct stet_fuse_vi
 	rc = stet_changes(view->txn, fn, arg);
 	stet_fuse_view_leave_(server, view);
 	return rc;
+}
+
+/* What mappings hold comes first; what they get later arrives too late, and fails the commit (I4). */
+int stet_fuse_view_freeze_(struct stet_fuse_server *server, struct stet_fuse_view *view)
+{
+	int rc = stet_fuse_view_enter_(server, view);
+
+	if (rc)
+		return rc;
+	stet_fuse_flush_view_(server, view);
+	rc = stet_freeze(view->txn);
+	stet_fuse_view_leave_(server, view);
+	return rc;
+}
+
+/* --- commands within it (I9) --- */
+
+struct counting {
+	uint64_t id, changes;
+};
+
+static int count_changes(void *arg, const struct stet_txn_entry *entry)
+{
+	struct counting *c = arg;
+
+	if (entry->id == c->id)
+		c->changes = entry->changes;
+	return entry->id == c->id;
+}
+
+/* -ENOENT: it is not open. */
+static int changes_so_far(struct stet_fuse_server *server, struct stet_fuse_view *view,
+			  uint64_t *ret)
+{
+	struct counting c = { .id = view->id };
+	int rc = stet_fuse_view_enter_(server, view);
+
+	if (rc)
+		return rc;
+	stet_fuse_flush_view_(server, view);
+	rc = stet_txns(server->vol, count_changes, &c);
+	stet_fuse_view_leave_(server, view);
+	*ret = c.changes;
+	return rc == 1 ? 0 : -ENOENT;
+}
+
+int stet_fuse_view_join_(struct stet_fuse_server *server, struct stet_fuse_view *view,
+			 uint64_t *ret_changes)
+{
+	int rc = changes_so_far(server, view, ret_changes);
+
+	if (rc)
+		return rc;
+	pthread_mutex_lock(&server->lock);
+	view->joined++;
+	pthread_mutex_unlock(&server->lock);
+	return 0;
+}
+
+void stet_fuse_view_quit_(struct stet_fuse_server *server, struct stet_fuse_view *view,
+			  uint64_t changes, bool failed)
+{
+	uint64_t now = 0;
+	bool spoils = failed && (changes_so_far(server, view, &now) || now != changes);
+
+	pthread_mutex_lock(&server->lock);
+	view->joined--;
+	view->spoiled = view->spoiled || spoils;
+	pthread_mutex_unlock(&server->lock);
 }

@@ -59,6 +59,31 @@ int stet_txn_begin(struct stet_engine *engine, enum stet_level level, bool read_
 	return 0;
 }
 
+int stet_txn_begin_like(struct stet_txn *like, struct stet_txn **ret)
+{
+	struct stet_engine *engine = like->engine;
+	struct stet_txn *txn;
+	int rc;
+
+	STET_ASSERT(like->view);
+	if (like->doomed == -ESTALE)
+		return STET_FAIL(-ESTALE, "the state that the transaction began with is gone");
+	txn = stet_calloc(1, sizeof(*txn));
+	if (!txn)
+		return STET_FAIL(-ENOMEM, "no memory for a transaction");
+	txn_init(txn, engine, STET_LEVEL_SNAPSHOT, true);
+	rc = like->level == STET_LEVEL_LOCKING ? stet_view_open(engine, &txn->view)
+					       : stet_view_like_(like->view, &txn->view);
+	if (rc) {
+		stet_free(txn);
+		return rc;
+	}
+	stet_list_add_before(like->link.next, &txn->link); /* as old as that one */
+	engine->txn_count++;
+	*ret = txn;
+	return 0;
+}
+
 static void free_read(void *arg, struct stet_skipnode *node)
 {
 	(void)arg;

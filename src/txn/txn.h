@@ -27,6 +27,9 @@ enum stet_level {
  * read_only). PLAIN transactions are cheap and may be many. */
 STET_CHECKED int stet_txn_begin(struct stet_engine *engine, enum stet_level level, bool read_only,
 				struct stet_txn **ret);
+/* A read-only SNAPSHOT transaction that reads what `like`, which is not PLAIN, read when it began (at
+ * LOCKING: what is current now). -ESTALE: it has lost that (N4 of txn.c); -ENOMEM. */
+STET_CHECKED int stet_txn_begin_like(struct stet_txn *like, struct stet_txn **ret);
 /* Orders the transaction: validate, merge, give the serial, publish; locks are released. *ret_wait:
  * the serial that must be durable before anybody is told. A transaction that changed nothing gets the
  * highest serial it read. -EBUSY: conflict (ask stet_txn_conflict_text before ending it); -ENOSPC,

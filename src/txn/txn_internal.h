@@ -283,6 +283,8 @@ void stet_run_resolve_(struct stet_engine *engine, const struct stet_run *run, c
 		       size_t key_bytes, struct stet_val *val);
 
 /* view.c */
+/* Another one of the same state. */
+STET_CHECKED int stet_view_like_(struct stet_view *view, struct stet_view **ret);
 void stet_rootref_put_(struct stet_engine *engine, struct stet_rootref *root);
 void stet_runref_put_(struct stet_engine *engine, struct stet_runref *run);
 

@@ -25,6 +25,22 @@ int stet_view_open(struct stet_engine *engine, struct stet_view **ret)
 	return 0;
 }
 
+int stet_view_like_(struct stet_view *view, struct stet_view **ret)
+{
+	struct stet_view *copy = stet_calloc(1, sizeof(*copy));
+
+	if (!copy)
+		return STET_FAIL(-ENOMEM, "no memory for a view");
+	copy->engine = view->engine;
+	copy->root = view->root;
+	copy->root->refs++;
+	copy->serial = view->serial;
+	stet_list_add_before(view->link.next, &copy->link); /* serials rise along the list */
+	copy->engine->view_count++;
+	*ret = copy;
+	return 0;
+}
+
 void stet_view_close(struct stet_view *view)
 {
 	if (!view)

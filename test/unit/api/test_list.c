@@ -169,8 +169,137 @@ static void changes(void **state)
 	w = (struct walked){ .len = 0 };
 	OK(stet_changes(txn, note_change, &w));
 	assert_string_equal(w.text,
-			    ">/dd</d ~/dd/e/deep* >/dd/e/there</moved +/dd/new -/gone ~/mode ");
+			    ">/dd</d ~/dd/e/deep</d/e/deep* >/dd/e/there</moved +/dd/new -/gone "
+			    "~/mode ");
 	stet_abort(txn);
+}
+
+/* The attributes of what is changed, and what it replaces. */
+static int note_attrs(void *arg, const struct stet_change *c)
+{
+	struct walked *w = arg;
+
+	w->len += (size_t)snprintf(w->text + w->len, sizeof(w->text) - w->len, "%s %llu-%llu %o-%o",
+				   c->path, (unsigned long long)c->before.size,
+				   (unsigned long long)c->after.size, c->before.mode,
+				   c->after.mode);
+	if (c->replaced_ino)
+		w->len += (size_t)snprintf(w->text + w->len, sizeof(w->text) - w->len, " (%llu %o)",
+					   (unsigned long long)c->replaced.size, c->replaced.mode);
+	w->len += (size_t)snprintf(w->text + w->len, sizeof(w->text) - w->len, "; ");
+	return 0;
+}
+
+static void append_in(struct stet_volume *vol, struct stet_txn *txn, const char *path,
+		      const char *text)
+{
+	struct stet_file *file;
+
+	OK(stet_openat(vol, txn, STET_ROOT, path, O_WRONLY | O_APPEND, 0, &file));
+	assert_int_equal(stet_append(file, text, strlen(text)), strlen(text));
+	stet_file_close(file);
+}
+
+static void changes_with_attributes(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_setattr attr = { .set = STET_SET_MODE, .mode = 0700 };
+	struct walked w = { .len = 0 };
+	struct stet_txn *txn;
+
+	unit_write(vol, NULL, "appended", "12345");
+	unit_write(vol, NULL, "both", "12345");
+	unit_write(vol, NULL, "gone", "123");
+	unit_write(vol, NULL, "mode", "1");
+	unit_write(vol, NULL, "moved", "12");
+	unit_write(vol, NULL, "over", "1234");
+	unit_write(vol, NULL, "typed", "123456");
+	OK(stet_begin(vol, STET_BEGIN_SNAPSHOT, &txn));
+	append_in(vol, txn, "appended", "678");
+	append_in(vol, txn, "both", "678");
+	OK(stet_setattrat(vol, txn, STET_ROOT, "both", 0, &attr));
+	OK(stet_unlinkat(vol, txn, STET_ROOT, "gone", 0));
+	OK(stet_setattrat(vol, txn, STET_ROOT, "mode", 0, &attr));
+	OK(stet_renameat(vol, txn, STET_ROOT, "moved", STET_ROOT, "over", 0));
+	unit_write(vol, txn, "new", "1234567");
+	append_in(vol, txn, "new", "8");
+	OK(stet_unlinkat(vol, txn, STET_ROOT, "typed", 0));
+	OK(stet_symlinkat(vol, txn, "x", STET_ROOT, "typed"));
+	OK(stet_changes(txn, note_attrs, &w));
+	assert_string_equal(w.text, "/appended 5-8 100644-100644; /both 5-8 100644-100700; "
+				    "/gone 3-0 100644-0; /mode 1-1 100644-100700; "
+				    "/new 0-8 0-100644; /over 2-2 100644-100644 (4 100644); "
+				    "/typed 0-1 0-120777 (6 100644); ");
+	stet_abort(txn);
+}
+
+/* Of a file with several names: what is changed, added and removed is told of each. */
+static void changes_of_many_names(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct walked w = { .len = 0 };
+	struct stet_txn *txn;
+
+	unit_write(vol, NULL, "a", "1");
+	OK(stet_linkat(vol, NULL, STET_ROOT, "a", STET_ROOT, "b", 0));
+	unit_write(vol, NULL, "c", "1");
+	unit_write(vol, NULL, "e", "1");
+	OK(stet_linkat(vol, NULL, STET_ROOT, "e", STET_ROOT, "f", 0));
+	OK(stet_begin(vol, 0, &txn));
+	unit_write(vol, txn, "a", "12");
+	OK(stet_unlinkat(vol, txn, STET_ROOT, "a", 0));
+	unit_write(vol, txn, "c", "12");
+	OK(stet_linkat(vol, txn, STET_ROOT, "c", STET_ROOT, "d", 0));
+	OK(stet_renameat(vol, txn, STET_ROOT, "e", STET_ROOT, "g", 0));
+	unit_write(vol, txn, "f", "12");
+	OK(stet_changes(txn, note_change, &w));
+	assert_string_equal(w.text, "-/a ~/b* ~/c* +/d >/g</e* ");
+	stet_abort(txn);
+}
+
+static void read_whole(struct stet_volume *vol, struct stet_txn *txn, const char *path, char *ret,
+		       size_t cap)
+{
+	struct stet_file *file;
+	ssize_t n;
+
+	OK(stet_openat(vol, txn, STET_ROOT, path, O_RDONLY, 0, &file));
+	n = stet_pread(file, ret, cap - 1, 0);
+	assert_true(n >= 0);
+	ret[n] = 0;
+	stet_file_close(file);
+}
+
+/* What a transaction changes is told against the state that it began with, and that can be read,
+ * whatever others have done meanwhile. */
+static void changes_since_begin(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn *txn, *base;
+	struct walked w = { .len = 0 };
+	char text[32];
+
+	OK(stet_mkdirat(vol, NULL, STET_ROOT, "d", 0755));
+	unit_write(vol, NULL, "d/f", "old");
+	unit_write(vol, NULL, "other", "old");
+	OK(stet_begin(vol, 0, &txn));
+	OK(stet_renameat(vol, NULL, STET_ROOT, "d", STET_ROOT, "e", 0));
+	unit_write(vol, NULL, "other", "now");
+	unit_write(vol, txn, "d/f", "mine");
+	OK(stet_begin_base(txn, &base));
+	OK(stet_changes(txn, note_change, &w));
+	assert_string_equal(w.text, "~/d/f* ");
+	read_whole(vol, base, "d/f", text, sizeof(text));
+	assert_string_equal(text, "old");
+	read_whole(vol, base, "other", text, sizeof(text));
+	assert_string_equal(text, "old");
+	read_whole(vol, NULL, "other", text, sizeof(text));
+	assert_string_equal(text, "now");
+	FAILS(-EROFS, stet_unlinkat(vol, base, STET_ROOT, "other", 0));
+	stet_abort(txn);
+	read_whole(vol, base, "d/f", text, sizeof(text));
+	assert_string_equal(text, "old");
+	OK(stet_commit(base, 0));
 }
 
 int main(void)
@@ -180,6 +309,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(listing_is_one_state, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(walks, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(changes, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(changes_with_attributes, unit_set_up,
+						unit_tear_down),
+		cmocka_unit_test_setup_teardown(changes_of_many_names, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(changes_since_begin, unit_set_up, unit_tear_down),
 	};
 
 	return cmocka_run_group_tests_name("api/list", tests, NULL, NULL);
