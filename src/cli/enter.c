@@ -149,10 +149,19 @@ static bool go_to(const struct stet_cli_view *view, struct stet_cli_enter_failur
 	return done;
 }
 
+static void tell_transaction(uint64_t id)
+{
+	char number[24];
+
+	snprintf(number, sizeof(number), "%llu", (unsigned long long)id);
+	setenv("STETFS_TRANSACTION", number, 1);
+}
+
 bool stet_cli_enter_view_(const struct stet_cli_view *view, struct stet_cli_enter_failure *failure)
 {
 	if ((view->root || view->read_only) && (!enter_namespace(failure) || !cover(view, failure)))
 		return false;
+	tell_transaction(view->id);
 	return go_to(view, failure);
 }
 

@@ -6,7 +6,10 @@
  * I2. The tree is the transaction's view, MOUNT/.stet/txn/ID/root, and nothing is resolved above
  *     that root (nodes.c). That it is the daemon's is shown by its device number: where the
  *     mount is not to be seen, or hidden under another one, the command refuses.
- * I3. The umask was applied by the command, as for the library.
+ * I3. Within `stetfs run` the tree is that of its transaction, and the command is a part of it: what a
+ *     command that changes something has done is committed with the rest, or, where it failed half
+ *     way, dropped with the rest.
+ * I4. The umask was applied by the command, as for the library.
  */
 #include "cli/mounted_internal.h"
 
@@ -22,7 +25,9 @@
 
 struct stet_cli_mounted {
 	struct stet_control *ctl;
-	uint64_t id; /* of the transaction */
+	uint64_t id;    /* of the transaction */
+	bool is_within; /* it is somebody else's (I3) */
+	bool is_joined; /* and we have said that we change something */
 	int root_fd;
 	struct stet_cli_nodes *nodes;
 	mode_t umask; /* to be restored */
@@ -75,13 +80,34 @@ static void destroy(struct stet_cli_mounted *m)
 	free(m);
 }
 
+/* I3. Returns an exit code. */
+static int join(struct stet_cli_mounted *m, const char *path, bool write)
+{
+	const char *dir = stet_control_info(m->ctl)->dir;
+	int rc = write ? stet_control_join(m->ctl, m->id) : 0;
+	int code;
+
+	if (rc)
+		return stet_cli_fail_control_(m->ctl, path, rc);
+	m->is_within = true;
+	m->is_joined = write;
+	code = open_root(m->ctl, path, dir, &m->root_fd);
+	if (!code)
+		m->nodes = stet_cli_nodes_create_(m->root_fd);
+	return code;
+}
+
 static int begin(struct stet_cli_mounted *m, const char *path, bool write)
 {
 	unsigned level = STET_BEGIN_SNAPSHOT | (write ? 0 : STET_BEGIN_READ_ONLY);
 	struct stet_control_begun begun;
-	int rc = stet_control_begin(m->ctl, level, 0, &begun);
 	int code;
+	int rc;
 
+	m->id = stet_control_inside(stet_control_info(m->ctl)->dir);
+	if (m->id)
+		return join(m, path, write);
+	rc = stet_control_begin(m->ctl, level, 0, &begun);
 	if (rc)
 		return stet_cli_fail_control_(m->ctl, path, rc);
 	m->id = begun.id;
@@ -111,7 +137,7 @@ int stet_cli_mounted_open_(const char *path, bool write, struct stet_cli_mounted
 		destroy(m);
 		return code;
 	}
-	m->umask = umask(0);       /* I3 */
+	m->umask = umask(0);       /* I4 */
 	stet_cli_forget_origin_(); /* that the library could not open it */
 	*ret = m;
 	return STET_CLI_OK;
@@ -122,7 +148,7 @@ int stet_cli_mounted_open_(const char *path, bool write, struct stet_cli_mounted
 static int commit(struct stet_cli_mounted *m, const char *path)
 {
 	struct stet_control_end end = { 0 };
-	int rc = stet_control_commit(m->ctl, m->id, 0, &end);
+	int rc = m->is_within ? 0 : stet_control_commit(m->ctl, m->id, 0, &end);
 
 	if (rc == -EPIPE)
 		stet_cli_error_(path, "the daemon of the mount has gone; whether the change is "
@@ -144,6 +170,8 @@ int stet_cli_mounted_close_(struct stet_cli_mounted *m, const char *path, int co
 	m->nodes = NULL;
 	if (code == STET_CLI_OK)
 		code = commit(m, path);
+	if (m->is_joined && stet_control_quit(m->ctl, m->id, code != 0) != 0 && code == 0)
+		code = stet_cli_fail_control_(m->ctl, path, -EPIPE);
 	destroy(m); /* I1 */
 	return code;
 }

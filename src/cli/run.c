@@ -6,6 +6,9 @@
  *     commit of what the command did.
  * I4. Another attempt is made only if nothing of the one before is left, and only because somebody
  *     else was in the way.
+ * I5. Within another run on the same mount the command is a part of that one's transaction: it sees
+ *     and makes its changes there, and they are committed with it. Where it fails half way, that
+ *     cannot be committed any more (fuse/view.c, I8): so all or nothing holds for it as well.
  */
 #include "cli/cli_internal.h"
 
@@ -32,7 +35,9 @@ struct run {
 	/* --- as given --- */
 	const char *dir;
 	char **argv;
-	unsigned level;
+	bool serializable, read_only;
+	bool dry_run, confirm;
+	bool json, all; /* of what --dry-run shows */
 	uint64_t retries;
 	bool verbose;
 	/* --- own --- */
@@ -110,56 +115,183 @@ static void drop(struct run *run, struct attempt *a)
 		a->conflict = a->end.conflict;
 }
 
-static int finish(struct run *run, const struct stet_cli_job_end *end, struct attempt *a)
+static int fail_gone(const struct run *run)
 {
-	if (end->daemon_gone) {
-		stet_cli_error_(run->dir, "the daemon has gone, and the transaction with it");
-		return STET_CLI_RUN_NOT_COMMITTED;
-	}
-	if (end->code == 0 && !end->signal && !end->timed_out)
-		return commit(run, a); /* I2 */
+	stet_cli_error_(run->dir, "the daemon has gone, and the transaction with it");
+	return STET_CLI_RUN_NOT_COMMITTED;
+}
+
+/// Showing what it did ///
+
+/* Returns an exit code. */
+static int load_changes(struct run *run, struct stet_cli_changes *ret)
+{
+	int rc = stet_control_freeze(run->ctl, run->begun.id);
+
+	*ret = (struct stet_cli_changes){ 0 };
+	if (!rc)
+		rc = stet_cli_changes_load_(run->ctl, run->begun.id, ret);
+	if (rc == -EPIPE)
+		return fail_gone(run);
+	if (!rc)
+		return STET_CLI_OK;
+	stet_cli_error_(run->dir, "its changes cannot be listed: %s", stet_control_why(run->ctl));
+	return STET_CLI_RUN_NOT_COMMITTED;
+}
+
+static int show_and_drop(struct run *run, struct attempt *a)
+{
+	struct stet_cli_changes changes;
+	int code = load_changes(run, &changes);
+
+	if (!code && run->json)
+		stet_cli_changes_json_(&changes);
+	else if (!code)
+		stet_cli_summary_(&changes, stdout, !run->all && isatty(STDOUT_FILENO),
+				  "--all lists them");
+	stet_cli_changes_release_(&changes);
 	drop(run, a);
-	if (end->timed_out || end->signal)
-		a->conflict = false; /* I4: it is not why */
-	if (end->timed_out) {
-		stet_cli_error_(run->argv[0], "its time was up; the changes were dropped");
-		return STET_CLI_RUN_TIMED_OUT;
+	a->conflict = false; /* no attempt would be better: they are all dropped */
+	return stet_cli_flush_(code);
+}
+
+struct finding {
+	uint64_t id;
+	struct stet_control_txn txn;
+};
+
+static int find_txn(void *arg, const struct stet_control_txn *txn)
+{
+	struct finding *f = arg;
+
+	if (txn->entry.id != f->id)
+		return 0;
+	f->txn = *txn;
+	return 1;
+}
+
+static bool is_doomed(struct run *run)
+{
+	struct finding f = { .id = run->begun.id };
+
+	return stet_control_txns(run->ctl, find_txn, &f) == 1 && f.txn.entry.doomed;
+}
+
+static int take_answer(struct run *run, const struct stet_cli_review *r, struct attempt *a)
+{
+	if (r->daemon_gone)
+		return fail_gone(run);
+	if (r->yes)
+		return commit(run, a);
+	drop(run, a);
+	a->conflict = false; /* I4: it is not why */
+	if (r->signal)
+		return STET_CLI_RUN_BY_SIGNAL + r->signal;
+	stet_cli_error_(run->dir, "%s; the changes were dropped",
+			r->timed_out ? "no answer in time" : "declined");
+	return r->timed_out ? STET_CLI_RUN_TIMED_OUT : STET_CLI_RUN_DECLINED;
+}
+
+static int ask_and_commit(struct run *run, struct attempt *a)
+{
+	struct stet_cli_changes changes;
+	int code = load_changes(run, &changes);
+	struct stet_cli_review r = {
+		.dir = stet_control_info(run->ctl)->dir,
+		.ctl = run->ctl,
+		.changes = &changes,
+		.signals = &run->signals,
+		.deadline_ns = run->deadline_ns,
+	};
+	int rc = 0;
+
+	if (code) {
+		drop(run, a);
+	} else if (changes.count == 0 || is_doomed(run)) {
+		code = commit(run, a); /* there is nothing to ask: nothing comes of it */
+	} else {
+		rc = stet_cli_review_show_(&r);
+		if (!rc)
+			stet_cli_review_ask_(&r);
+		else
+			stet_cli_fail_("terminal", rc);
+		code = take_answer(run, &r, a);
 	}
-	return end->code ? end->code : STET_CLI_RUN_BY_SIGNAL + end->signal;
+	stet_cli_changes_release_(&changes);
+	return code;
 }
 
 /// Attempts ///
 
-static void attempt(struct run *run, struct attempt *a)
+static int finish(struct run *run, const struct stet_cli_job_end *end, struct attempt *a)
 {
-	struct stet_cli_job job = {
+	int code;
+
+	if (end->daemon_gone)
+		return fail_gone(run);
+	if (end->timed_out || end->signal) {
+		drop(run, a);
+		a->conflict = false; /* I4: it is not why */
+		if (end->timed_out)
+			stet_cli_error_(run->argv[0], "its time was up; the changes were dropped");
+		return end->timed_out ? STET_CLI_RUN_TIMED_OUT
+		       : end->code    ? end->code
+				      : STET_CLI_RUN_BY_SIGNAL + end->signal;
+	}
+	if (run->dry_run) {
+		code = show_and_drop(run, a);
+		return end->code ? end->code : code;
+	}
+	if (end->code) {
+		drop(run, a);
+		return end->code;
+	}
+	return run->confirm ? ask_and_commit(run, a) : commit(run, a); /* I2 */
+}
+
+/* Starts the command where it sees `root` (NULL: what we see), and waits. False: it never ran, and
+ * *ret_code is the code. */
+static bool run_command(struct run *run, const char *root, struct stet_cli_job *job,
+			struct stet_cli_job_end *ret, int *ret_code)
+{
+	*job = (struct stet_cli_job){
 		.argv = run->argv,
 		.signals = &run->signals,
 		.control_fd = stet_control_fd(run->ctl),
 		.deadline_ns = run->deadline_ns,
+		.view = {
+			.root = root,
+			.mount = stet_control_info(run->ctl)->dir,
+			.dev = stet_control_info(run->ctl)->dev,
+			.id = run->begun.id,
+			.cwd = run->cwd,
+			.read_only = run->read_only,
+		},
 	};
+	if (!stet_cli_job_start_(job, ret_code))
+		return false;
+	stet_cli_job_wait_(job, ret);
+	return true;
+}
+
+static void attempt(struct run *run, struct attempt *a)
+{
+	unsigned level = (run->serializable ? STET_BEGIN_SERIALIZABLE : STET_BEGIN_SNAPSHOT) |
+			 (run->read_only ? STET_BEGIN_READ_ONLY : 0);
+	struct stet_cli_job job;
 	struct stet_cli_job_end end;
-	int rc = stet_control_begin(run->ctl, run->level, 0, &run->begun);
+	int rc = stet_control_begin(run->ctl, level, 0, &run->begun);
 
 	*a = (struct attempt){ .code = STET_CLI_RUN_NOT_BEGUN };
 	if (rc) {
 		stet_cli_fail_control_(run->ctl, run->dir, rc);
-		return;
-	}
-	job.view = (struct stet_cli_view){
-		.root = run->begun.root,
-		.mount = stet_control_info(run->ctl)->dir,
-		.dev = stet_control_info(run->ctl)->dev,
-		.cwd = run->cwd,
-	};
-	if (!stet_cli_job_start_(&job, &a->code)) {
+	} else if (run_command(run, run->begun.root, &job, &end, &a->code)) {
+		a->code = finish(run, &end, a);
+		stet_cli_job_release_(&job);
+	} else {
 		drop(run, a);
 		a->conflict = false;
-		return;
 	}
-	stet_cli_job_wait_(&job, &end);
-	a->code = finish(run, &end, a);
-	stet_cli_job_release_(&job);
 }
 
 /* Random, so that those who met do not meet again; longer each time. */
@@ -247,6 +379,67 @@ static int run_attempts(struct run *run)
 	return code;
 }
 
+/// Within another run (I5) ///
+
+static int refuse_joining(const struct run *run, const char *why)
+{
+	stet_cli_error_(run->dir, "within a transaction: %s", why);
+	return STET_CLI_RUN_NOT_BEGUN;
+}
+
+/* What a part of a transaction cannot have. Returns an exit code. */
+static int check_joining(struct run *run)
+{
+	struct finding f = { .id = run->begun.id };
+
+	if (run->dry_run || run->confirm)
+		return refuse_joining(run, "the changes of a part cannot be dropped alone, so "
+					   "--dry-run and --confirm are for the whole");
+	if (stet_control_txns(run->ctl, find_txn, &f) != 1)
+		return refuse_joining(run, "it has ended");
+	if (run->serializable && !(f.txn.entry.flags & STET_BEGIN_SERIALIZABLE))
+		return refuse_joining(run, "it is not --serializable, so no part of it can be");
+	return STET_CLI_OK;
+}
+
+static int finish_joined(struct run *run, const struct stet_cli_job_end *end)
+{
+	int code = end->code;
+
+	if (end->timed_out) {
+		stet_cli_error_(run->argv[0], "its time was up");
+		code = STET_CLI_RUN_TIMED_OUT;
+	} else if (end->signal && !code) {
+		code = STET_CLI_RUN_BY_SIGNAL + end->signal;
+	}
+	if (end->daemon_gone || stet_control_quit(run->ctl, run->begun.id, code != 0) == -EPIPE)
+		return fail_gone(run);
+	return code;
+}
+
+static int run_joined(struct run *run)
+{
+	struct stet_cli_job job;
+	struct stet_cli_job_end end;
+	int code = check_joining(run);
+	int rc;
+
+	if (code)
+		return code;
+	rc = stet_control_join(run->ctl, run->begun.id);
+	if (rc) {
+		stet_cli_fail_control_(run->ctl, run->dir, rc);
+		return STET_CLI_RUN_NOT_BEGUN;
+	}
+	if (!run_command(run, NULL, &job, &end, &code)) {
+		(void)stet_control_quit(run->ctl, run->begun.id, true); /* nothing was changed */
+		return code;
+	}
+	code = finish_joined(run, &end);
+	stet_cli_job_release_(&job);
+	return code;
+}
+
 /// The command ///
 
 static int run_in(struct run *run)
@@ -261,26 +454,54 @@ static int run_in(struct run *run)
 		stet_cli_fail_("run", rc);
 		return STET_CLI_RUN_NOT_BEGUN;
 	}
-	code = run_attempts(run);
+	run->begun.id = stet_control_inside(run->real_dir);
+	if (run->begun.id) {
+		code = run_joined(run);
+	} else if (run->confirm && run->signals.tty < 0) {
+		stet_cli_error_("run", "--confirm: there is no terminal to ask on; %s was not run",
+				run->argv[0]);
+		code = STET_CLI_RUN_DECLINED;
+	} else {
+		code = run_attempts(run);
+	}
 	stet_cli_signals_close_(&run->signals);
 	return code;
+}
+
+static int check_options(const struct stet_cli_command *cmd, struct run *run, uint64_t timeout_s)
+{
+	if (timeout_s > TIMEOUT_MAX_S)
+		return stet_cli_misuse_(cmd, "--timeout: too long");
+	if (run->dry_run && run->confirm)
+		return stet_cli_misuse_(cmd, "either --dry-run or --confirm");
+	if ((run->json || run->all) && !run->dry_run)
+		return stet_cli_misuse_(cmd, "--json and --all are for --dry-run");
+	if (timeout_s)
+		run->deadline_ns = stet_cli_monotonic_ns_() + (int64_t)timeout_s * NS_PER_S;
+	return STET_CLI_OK;
 }
 
 static int run_run(const struct stet_cli_command *cmd, struct stet_cli_words *words)
 {
 	struct run run = { .deadline_ns = STET_CLI_NEVER };
-	bool serializable = false;
-	bool read_only = false;
 	uint64_t timeout_s = 0;
 	const struct stet_cli_option options[] = {
 		{ 0, "retry", STET_CLI_NUMBER, &run.retries, "N",
 		  "run it again, up to N times, when others were in the way" },
-		{ 0, "serializable", STET_CLI_FLAG, &serializable, NULL,
+		{ 0, "serializable", STET_CLI_FLAG, &run.serializable, NULL,
 		  "what was read must be unchanged at commit" },
-		{ 0, "read-only", STET_CLI_FLAG, &read_only, NULL,
+		{ 0, "read-only", STET_CLI_FLAG, &run.read_only, NULL,
 		  "one consistent state; changes are refused" },
+		{ 0, "dry-run", STET_CLI_FLAG, &run.dry_run, NULL,
+		  "show the changes, and drop them" },
+		{ 0, "confirm", STET_CLI_FLAG, &run.confirm, NULL,
+		  "show the changes, and ask whether to commit them" },
 		{ 0, "timeout", STET_CLI_NUMBER, &timeout_s, "SECONDS",
 		  "drop the changes and end it after so long" },
+		{ 0, "all", STET_CLI_FLAG, &run.all, NULL,
+		  "with --dry-run: leave no line out on a terminal" },
+		{ 0, "json", STET_CLI_FLAG, &run.json, NULL,
+		  "with --dry-run: print the changes as JSON" },
 		{ 'v', "verbose", STET_CLI_FLAG, &run.verbose, NULL, "tell each retry" },
 		{ 0 },
 	};
@@ -288,16 +509,12 @@ static int run_run(const struct stet_cli_command *cmd, struct stet_cli_words *wo
 
 	if (!stet_cli_parse_(cmd, options, words, &code))
 		return code;
-	if (timeout_s > TIMEOUT_MAX_S)
-		return stet_cli_misuse_(cmd, "--timeout: too long");
-	if (timeout_s)
-		run.deadline_ns = stet_cli_monotonic_ns_() + (int64_t)timeout_s * NS_PER_S;
+	code = check_options(cmd, &run, timeout_s);
+	if (code)
+		return code;
 	run.dir = words->word[0];
 	run.argv = stet_cli_alloc_((size_t)words->count * sizeof(*run.argv));
 	memcpy(run.argv, words->word + 1, (size_t)(words->count - 1) * sizeof(*run.argv));
-	run.level = serializable ? STET_BEGIN_SERIALIZABLE : STET_BEGIN_SNAPSHOT;
-	if (read_only)
-		run.level |= STET_BEGIN_READ_ONLY;
 	code = run_in(&run);
 	stet_control_close(run.ctl);
 	free(run.real_dir);
@@ -310,10 +527,15 @@ const struct stet_cli_command stet_cli_run_ = {
 	.synopsis = "DIR [OPTION...] [--] COMMAND [ARGUMENT...]",
 	.summary = "Run a command whose changes below a mount are one transaction",
 	.details =
-		"Committed when COMMAND ends with 0, dropped otherwise, also on a signal. The exit "
-		"code is COMMAND's,\nor 123: not committed, 124: timed out, 125: not begun, 126: "
-		"not "
-		"executable, 127: not found,\n128+N: signal N.",
+		"Committed when COMMAND ends with 0, dropped otherwise, also on a signal. What it "
+		"leaves running in its\nprocess group is waited for. Within it, another `stetfs "
+		"run` "
+		"on the same mount is a part of the same\ntransaction. With --retry, COMMAND finds "
+		"its "
+		"standard input where the attempt before has left it.\n\nThe exit code is "
+		"COMMAND's, "
+		"or 122: declined, 123: not committed, 124: timed out, 125: not begun,\n126: not "
+		"executable, 127: not found, 128+N: signal N.",
 	.min_words = 2,
 	.max_words = STET_CLI_NO_LIMIT,
 	.last_word = 2,

@@ -29,6 +29,7 @@ int64_t stet_cli_monotonic_ns_(void);
 struct stet_cli_view {
 	const char *root;  /* the tree; NULL: we see it there already (a run within a run) */
 	const char *mount; /* where the mount is */
+	uint64_t id;       /* of the transaction: in the command's environment */
 	uint64_t dev;      /* st_dev of the mount, by which both are known */
 	const char *cwd;   /* where the command starts; if it cannot, at `mount` */
 	bool read_only;    /* changes are refused by the kernel, too */
@@ -111,5 +112,28 @@ bool stet_cli_job_start_(struct stet_cli_job *job, int *ret_code);
 void stet_cli_job_wait_(struct stet_cli_job *job, struct stet_cli_job_end *ret);
 /** Ends the guard. */
 void stet_cli_job_release_(struct stet_cli_job *job);
+
+/// Asking (review.c) ///
+
+struct stet_control;
+struct stet_cli_changes;
+
+struct stet_cli_review {
+	/* --- set by the caller; borrowed --- */
+	const char *dir; /* of the mount */
+	struct stet_control *ctl;
+	const struct stet_cli_changes *changes; /* of a transaction that is frozen */
+	const struct stet_cli_signals *signals; /* with a terminal */
+	int64_t deadline_ns;
+	/* --- the answer --- */
+	bool yes;
+	int signal; /* that we were told to end by; 0: none */
+	bool timed_out, daemon_gone;
+};
+
+/** Shows the changes on the terminal. 0 or a negative errno value. */
+int stet_cli_review_show_(const struct stet_cli_review *r);
+/** Asks there whether to commit them. */
+void stet_cli_review_ask_(struct stet_cli_review *r);
 
 #endif

@@ -12,6 +12,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #define NS_PER_S 1000000000
 
@@ -21,9 +22,15 @@ static int begin(const char *dir, unsigned level, struct stet_cli_json *json)
 {
 	struct stet_control_begun begun;
 	struct stet_control *ctl;
-	int code = stet_cli_connect_(dir, &ctl);
+	int code;
 	int rc;
 
+	if (stet_control_inside(dir)) {
+		stet_cli_error_(dir, "within a transaction no other one of the same mount can be "
+				     "reached");
+		return STET_CLI_FAILED;
+	}
+	code = stet_cli_connect_(dir, &ctl);
 	if (code)
 		return code;
 	rc = stet_control_begin(ctl, level, STET_CONTROL_DETACHED, &begun);
@@ -189,13 +196,68 @@ const struct stet_cli_command stet_cli_abort_ = {
 
 /// diff ///
 
+struct diff {
+	bool json, unified, all;
+};
+
+static int print_patch(const struct stet_control *ctl, const struct stet_cli_changes *changes,
+		       FILE *out, bool visible)
+{
+	struct stet_cli_trees trees;
+	int code = stet_cli_trees_open_(stet_control_info(ctl)->dir, changes->id, &trees);
+
+	if (code)
+		return code;
+	code = stet_cli_patch_(changes, &trees, out, visible);
+	stet_cli_trees_close_(&trees);
+	return code;
+}
+
+static int print_changes(const struct diff *d, const struct stet_control *ctl,
+			 const struct stet_cli_changes *changes)
+{
+	bool is_terminal = isatty(STDOUT_FILENO);
+	struct stet_cli_pager pager = { .out = stdout };
+	int code = STET_CLI_OK;
+
+	if (d->json) {
+		stet_cli_changes_json_(changes);
+		return code;
+	}
+	if (is_terminal && (d->unified || d->all))
+		stet_cli_pager_open_(STDOUT_FILENO, NULL, &pager);
+	if (d->unified)
+		code = print_patch(ctl, changes, pager.out, is_terminal);
+	else
+		stet_cli_summary_(changes, pager.out, is_terminal && !d->all, "--all lists them");
+	if (pager.out != stdout)
+		stet_cli_pager_close_(&pager);
+	return code;
+}
+
+/* Without a number: the one that we are within. */
+static int find_diffed(const struct stet_cli_command *cmd, const struct stet_cli_words *words,
+		       struct stet_control **ret_ctl, uint64_t *ret_id)
+{
+	if (words->count == 2)
+		return find_transaction(cmd, words, ret_ctl, ret_id);
+	*ret_id = stet_control_inside(words->word[0]);
+	if (!*ret_id)
+		return stet_cli_misuse_(cmd, "the number of a transaction is missing");
+	return stet_cli_connect_(words->word[0], ret_ctl);
+}
+
 static int run_diff(const struct stet_cli_command *cmd, struct stet_cli_words *words)
 {
-	struct stet_cli_json json = { 0 };
+	struct diff d = { 0 };
 	const struct stet_cli_option options[] = {
-		{ 0, "json", STET_CLI_FLAG, &json.on, NULL, "print JSON" },
+		{ 'u', "unified", STET_CLI_FLAG, &d.unified, NULL,
+		  "print the changes of files as a patch" },
+		{ 0, "all", STET_CLI_FLAG, &d.all, NULL, "leave no line out on a terminal" },
+		{ 0, "json", STET_CLI_FLAG, &d.json, NULL, "print JSON" },
 		{ 0 },
 	};
+	struct stet_cli_changes changes = { 0 };
 	struct stet_control *ctl = NULL;
 	uint64_t id = 0;
 	int code;
@@ -203,24 +265,30 @@ static int run_diff(const struct stet_cli_command *cmd, struct stet_cli_words *w
 
 	if (!stet_cli_parse_(cmd, options, words, &code))
 		return code;
-	code = find_transaction(cmd, words, &ctl, &id);
+	code = find_diffed(cmd, words, &ctl, &id);
 	if (code)
 		return code;
-	stet_cli_json_open_(&json, NULL, '[');
-	rc = stet_control_changes(ctl, id, stet_cli_print_change_, &json);
-	stet_cli_json_close_(&json, ']');
+	rc = stet_cli_changes_load_(ctl, id, &changes);
 	if (rc)
-		code = fail_transaction(ctl, words->word[1], rc);
+		code = fail_transaction(ctl, words->count == 2 ? words->word[1] : words->word[0],
+					rc);
+	else
+		code = print_changes(&d, ctl, &changes);
+	stet_cli_changes_release_(&changes);
 	stet_control_close(ctl);
 	return code;
 }
 
 const struct stet_cli_command stet_cli_diff_ = {
 	.name = "diff",
-	.synopsis = "DIR NUMBER [--json]",
+	.synopsis = "DIR [NUMBER] [-u] [--all] [--json]",
 	.summary = "Print what a transaction would change",
-	.details = "A added, D removed, T replaced by another file, R renamed, M modified.",
-	.min_words = 2,
+	.details = "D deleted, T of another type, R renamed, A added, M changed. Compared with "
+		   "what the "
+		   "transaction began with,\nwhatever others have done since. Within `stetfs run` "
+		   "NUMBER "
+		   "may be left out.",
+	.min_words = 1,
 	.max_words = 2,
 	.run = run_diff,
 };

@@ -22,6 +22,7 @@
 #define NS_PER_MS INT64_C(1000000)
 #define GRACE_NS (5000 * NS_PER_MS)  /* between being told to end and being killed */
 #define NOTICE_NS (2000 * NS_PER_MS) /* after which we say what we wait for */
+#define LOOK_NS (20 * NS_PER_MS)     /* between looks whether somebody is left */
 
 struct watch {
 	struct stet_cli_job *job;
@@ -189,7 +190,7 @@ static int poll_ms(const struct watch *w)
 	int64_t now = stet_cli_monotonic_ns_();
 
 	if (w->ended)
-		until = earlier(until, w->notice_ns);
+		until = earlier(until, now + LOOK_NS); /* nobody tells who leaves the group */
 	if (until == STET_CLI_NEVER)
 		return -1;
 	return until <= now ? 0 : (int)earlier((until - now) / NS_PER_MS + 1, 60 * 1000);
