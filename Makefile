@@ -2,12 +2,16 @@
 BUILD ?= build
 MESON_ARGS ?=
 DIR ?= /tmp
+DESTDIR ?=
+PREFIX ?=
+HELPER_DIR ?=
 KILLS ?= 50
 MUTATIONS ?= 10000
 SECONDS ?= 3
 SCALE ?= 10
 
-.PHONY: all setup configure check test full exercise bench demo clean install asan ubsan tsan format tidy
+.PHONY: all setup configure check test full exercise bench demo clean install uninstall asan ubsan tsan \
+	format tidy
 
 all: configure
 	@ninja -C $(BUILD)
@@ -41,11 +45,18 @@ exercise: all
 bench: all
 	@$(BUILD)/bench/bench_first "$(DIR)" $(SECONDS)
 
-demo: all
-	@BUILD=$(BUILD) sh test/demo.sh
+demo:
+	@BUILD=$(BUILD) sh scripts/demo.sh
 
+# Below DESTDIR, with PREFIX (/usr/local); mount(8) finds its helpers only with HELPER_DIR=/sbin.
 install: all
-	DESTDIR="$(DESTDIR)" meson install -C $(BUILD) --no-rebuild
+	@BUILD=$(BUILD) DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" HELPER_DIR="$(HELPER_DIR)" \
+		sh scripts/install.sh install
+
+# Removes exactly what install with the same settings puts there.
+uninstall: all
+	@BUILD=$(BUILD) DESTDIR="$(DESTDIR)" PREFIX="$(PREFIX)" HELPER_DIR="$(HELPER_DIR)" \
+		sh scripts/install.sh uninstall
 
 asan:
 	@BUILD=build-asan MESON_ARGS="-Db_sanitize=address -Db_lundef=false -Dparanoid=true" \
@@ -66,4 +77,4 @@ tidy: configure
 	@ninja -C $(BUILD) clang-tidy
 
 clean:
-	rm -rf build build-asan build-ubsan build-tsan build-mutants
+	rm -rf build build-asan build-ubsan build-tsan build-mutants build-demo

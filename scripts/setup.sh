@@ -1,11 +1,18 @@
 #!/bin/sh
 # Set-up: install the Debian/Ubuntu packages that the build and the tests need.
 # Does nothing, quickly, when all of them are present. Prints one line per step.
+#
+#	ONLY_BUILD	not empty: only what it takes to build and use the program, no tests
 set -eu
 
-PACKAGES="gcc libc6-dev make clang clang-format clang-tidy meson ninja-build pkg-config
-	libfuse3-dev fuse3 libisal-dev liburing-dev libaio-dev libcmocka-dev libsqlite3-dev
-	liblmdb-dev libdb-dev libjansson-dev uuid-dev attr acl e2fsprogs git tar rsync fio jq python3"
+# To build and use it, and for all else.
+BUILD_PACKAGES="gcc libc6-dev make meson ninja-build pkg-config libfuse3-dev fuse3 libisal-dev python3"
+ALL_PACKAGES="$BUILD_PACKAGES clang clang-format clang-tidy liburing-dev libaio-dev libcmocka-dev
+	libsqlite3-dev liblmdb-dev libdb-dev libjansson-dev uuid-dev attr acl e2fsprogs git tar rsync fio
+	jq scdoc groff-base"
+
+PACKAGES=$ALL_PACKAGES
+[ -z "${ONLY_BUILD:-}" ] || PACKAGES=$BUILD_PACKAGES
 
 say()
 {
@@ -21,6 +28,7 @@ die()
 # The compiler runtime (sanitizers, fuzzer) of clang has no stable package name: look for it.
 have_clang_runtime()
 {
+	[ -z "${ONLY_BUILD:-}" ] || return 0
 	for file in /usr/lib/llvm-*/lib/clang/*/lib/linux/libclang_rt.asan-*.a \
 		/usr/lib/clang/*/lib/linux/libclang_rt.asan-*.a; do
 		[ -e "$file" ] && return 0
