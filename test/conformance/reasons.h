@@ -34,4 +34,16 @@ REASON(LIBRARY_MODES,
        "the library takes the mode as it is: what a directory hands on is the mount's business")
 REASON(LIBRARY_LISTINGS, "a listing of the library belongs to the directory as it was")
 REASON(MORE_LINKS, "ext4 ends at 65,000 names of a file")
-REASON(LIBRARY_NOTHING, "a change of nothing is nothing to the library")
+REASON(CHOWN_OF_NOTHING,
+       "of a chown to no ids the kernel's FUSE does not say that set-id bits go; to the "
+       "library it is nothing")
+REASON(LIBRARY_SET_ID, "the mount takes set-id bits away; callers of the library may do everything")
+REASON(LIBRARY_XATTR_FLAGS, "both flags together have no meaning in the library")
+REASON(LIBRARY_NAMESPACES, "which namespace goes with which type is for the kernel to say")
+REASON(LIBRARY_NAMES, "the library has one error for all names of attributes that it does not keep")
+REASON(LIBRARY_READ_ONLY,
+       "a read-only volume refuses what may change it before it looks closer; opening for "
+       "writing alone changes nothing")
+REASON(VIEW_READ_ONLY,
+       "the transaction is read-only, not the mount: the kernel looks names up, and answers "
+       "access(2), before the mount is asked")

@@ -1,8 +1,19 @@
 /* tables.c - all tables. */
 #include "conformance.h"
 
-#define TABLES(T) \
-	T(attr_table) T(data_table) T(names_table) T(open_table) T(path_table) T(rename_table)
+#define TABLES(T)       \
+	T(path_table)   \
+	T(open_table)   \
+	T(data_table)   \
+	T(names_table)  \
+	T(rename_table) \
+	T(list_table)   \
+	T(attr_table)   \
+	T(xattr_table)  \
+	T(acl_table)    \
+	T(lock_table)   \
+	T(mount_table)  \
+	T(readonly_table)
 
 #define T(name) extern const struct table name;
 TABLES(T)
