@@ -279,6 +279,34 @@ int stet_ll_setattr(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino,
 	return rc;
 }
 
+static int ll_accessed(struct stet_api_op *op, void *arg)
+{
+	const struct at *at = arg;
+	int rc;
+
+	op->ctx.ticket = NULL;
+	rc = stet_fs_accessed(&op->ctx, at->dir);
+	return rc == 1 ? 0 : rc == 0 ? -EALREADY : rc;
+}
+
+int stet_ll_accessed(struct stet_volume *vol, uint64_t ino)
+{
+	struct at at = { .dir = ino };
+	int rc = stet_api_run_(vol, NULL, STET_LL_NOWAIT, ll_accessed, NULL, &at);
+
+	switch (rc) {
+	case 0:
+		return 1;
+	case -EALREADY:
+	case -EBUSY:
+	case -ENOSPC:
+	case -EROFS:
+		return 0;
+	default:
+		return rc;
+	}
+}
+
 /* The empty path is the inode itself. */
 static struct at at_ino(uint64_t ino, unsigned flags, const char *name)
 {

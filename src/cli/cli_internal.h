@@ -16,6 +16,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+#include <time.h>
 
 enum {
 	STET_CLI_OK = 0,
@@ -105,6 +106,8 @@ bool stet_cli_parse_number_(const char *word, uint64_t *ret);
 void stet_cli_format_size_(uint64_t bytes, char buf[STET_CLI_SIZE_MAX]);
 /** The same as short as ls -h: "1.5M". */
 void stet_cli_format_short_size_(uint64_t bytes, char buf[STET_CLI_SIZE_MAX]);
+/** A time as the library has it, which ends in the years 1677 and 2262: beyond, the nearest one. */
+int64_t stet_cli_ns_(const struct timespec *ts);
 #define STET_CLI_TIME_MAX 64
 /** ISO 8601 in UTC with all its digits, for programs. */
 void stet_cli_format_utc_(int64_t time_ns, char buf[STET_CLI_TIME_MAX]);

@@ -46,11 +46,6 @@ static int open_target(struct stet_cli_mounted *m, uint64_t dir, const char *pat
 
 /// Attributes ///
 
-static int64_t to_ns(const struct timespec *ts)
-{
-	return (int64_t)ts->tv_sec * NS_PER_S + ts->tv_nsec;
-}
-
 static struct timespec from_ns(int64_t ns)
 {
 	struct timespec ts = { .tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S };
@@ -73,9 +68,9 @@ static void fill(const struct stat *st, struct stet_stat *ret)
 		.rdev = (uint64_t)major(st->st_rdev) << 32 | minor(st->st_rdev),
 		.size = (uint64_t)st->st_size,
 		.blocks = (uint64_t)st->st_blocks,
-		.atime_ns = to_ns(&st->st_atim),
-		.mtime_ns = to_ns(&st->st_mtim),
-		.ctime_ns = to_ns(&st->st_ctim),
+		.atime_ns = stet_cli_ns_(&st->st_atim),
+		.mtime_ns = stet_cli_ns_(&st->st_mtim),
+		.ctime_ns = stet_cli_ns_(&st->st_ctim),
 	};
 }
 

@@ -42,11 +42,6 @@ static void host_resolve(struct stet_cli_site *site, const char *path, struct st
 	free(real);
 }
 
-static int64_t to_ns(const struct timespec *ts)
-{
-	return (int64_t)ts->tv_sec * NS_PER_S + ts->tv_nsec;
-}
-
 static struct timespec from_ns(int64_t ns)
 {
 	struct timespec ts = { .tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S };
@@ -75,8 +70,8 @@ static int host_stat(struct stet_cli_site *site, struct stet_cli_dir dir, const 
 		.gid = st.st_gid,
 		.rdev = (uint64_t)major(st.st_rdev) << 32 | minor(st.st_rdev),
 		.size = (uint64_t)st.st_size,
-		.atime_ns = to_ns(&st.st_atim),
-		.mtime_ns = to_ns(&st.st_mtim),
+		.atime_ns = stet_cli_ns_(&st.st_atim),
+		.mtime_ns = stet_cli_ns_(&st.st_mtim),
 	};
 	return 0;
 }

@@ -85,6 +85,16 @@ void stet_cli_format_short_size_(uint64_t bytes, char buf[STET_CLI_SIZE_MAX])
 	format_scaled(bytes, "", "", "", buf);
 }
 
+int64_t stet_cli_ns_(const struct timespec *ts)
+{
+	int64_t ns;
+
+	if (__builtin_mul_overflow((int64_t)ts->tv_sec, INT64_C(1000000000), &ns) ||
+	    __builtin_add_overflow(ns, (int64_t)ts->tv_nsec, &ns))
+		return ts->tv_sec < 0 ? INT64_MIN : INT64_MAX;
+	return ns;
+}
+
 /* Rounds towards the past, so that the rest is never negative. */
 static void split(int64_t time_ns, time_t *ret_s, long *ret_ns)
 {

@@ -249,11 +249,10 @@ static bool same_data(const struct stet_inode *a, const struct stet_inode *b)
 	       (a->flags & STET_INODE_DATA_COMMIT) == (b->flags & STET_INODE_DATA_COMMIT);
 }
 
-/* The times that were set, as far as that can be told from those that were touched. */
+/* The times that were set, as far as that can be told from those that were touched. Not the atime: readers
+ * change it, and must not be in anybody's way. */
 static bool same_times(const struct stet_inode *a, const struct stet_inode *b)
 {
-	if (a->atime_ns != b->atime_ns)
-		return false;
 	return S_ISDIR(a->mode) || !same_data(a, b) || a->mtime_ns == b->mtime_ns;
 }
 
@@ -500,4 +499,36 @@ int stet_fs_setattr(struct stet_fs_ctx *ctx, uint64_t ino, unsigned set,
 	if (rc)
 		stet_txn_doom(ctx->txn, rc);
 	return rc;
+}
+
+/* --- atime --- */
+
+/* Whether the atime is older than a day, or than the last change: as relatime has it. */
+static bool is_atime_old(const struct stet_inode *i, int64_t now_ns)
+{
+	const int64_t day_ns = INT64_C(86400) * 1000000000;
+
+	return i->atime_ns <= i->mtime_ns || i->atime_ns <= i->ctime_ns ||
+	       (now_ns > INT64_MIN + day_ns && i->atime_ns <= now_ns - day_ns);
+}
+
+int stet_fs_accessed(struct stet_fs_ctx *ctx, uint64_t ino)
+{
+	struct stet_inode_intent n;
+	struct fs_inode in;
+	int rc = stet_fs_writable_(ctx);
+
+	stet_intent_init_(ctx, &n, 0);
+	n.set = STET_SET_ATIME_;
+	n.atime_ns = stet_engine_now(stet_txn_engine(ctx->txn));
+	if (!rc)
+		rc = stet_inode_get_(ctx, ino, 0, &in);
+	if (rc || in.i.nlink == 0 || !is_atime_old(&in.i, n.atime_ns))
+		return rc;
+	rc = stet_attr_lock_(ctx, ino, STET_FS_SET_ATIME);
+	if (!rc)
+		rc = stet_txn_reserve(ctx->txn, 0, STET_META_INODE_ + in.val.bytes, false, NULL);
+	if (!rc)
+		rc = stet_intent_send_(ctx, ino, &n, NULL);
+	return rc ? rc : 1;
 }

@@ -11,14 +11,22 @@
  *     set-id bits (setgid: with group execute) and its capabilities away, before that is done. The
  *     kernel goes by the mode that it has, also when it executes: so before the answer it is told
  *     that it has changed.
+ * I4. Times lie between the years 1677 and 2262; what is set beyond becomes the nearest one, as with any
+ *     file system that has an end of time.
+ * I5. Access times are kept as relatime has it, in the main tree only: a transaction's reads change
+ *     nothing, and old versions have had their time. Data in its cache the kernel reads without asking, so
+ *     opening for reading counts as reading; of other handles those reads count that get here, one a
+ *     second. Where the change would have to wait it is left out.
  */
 #include "fuse/fuse_internal.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/xattr.h>
+#include <time.h>
 
 /* I1: where changes go. */
 static struct stet_txn *write_txn(const struct stet_fuse_call *call)
@@ -78,6 +86,26 @@ int stet_fuse_kill_privileges_(struct stet_fuse_call *call)
 	return rc;
 }
 
+void stet_fuse_accessed_(struct stet_fuse_call *call, struct stet_fuse_handle *handle, int flags,
+			 bool tell)
+{
+	struct stet_fuse_server *server = call->server;
+	struct timespec now;
+
+	if (call->view->kind != STET_FUSE_MAIN || server->read_only || (flags & O_NOATIME) ||
+	    server->options->no_atime ||
+	    (server->options->no_diratime && call->node->type == S_IFDIR))
+		return;
+	if (handle) {
+		clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+		if (handle->accessed_s == now.tv_sec)
+			return;
+		handle->accessed_s = now.tv_sec;
+	}
+	if (stet_ll_accessed(server->vol, call->node->ino) == 1 && tell)
+		stet_fuse_inval_inode_(server, call->node->id, false);
+}
+
 void stet_fuse_op_getattr_(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 {
 	struct stet_fuse_call call;
@@ -100,9 +128,15 @@ void stet_fuse_op_getattr_(fuse_req_t req, fuse_ino_t id, struct fuse_file_info 
 	stet_fuse_call_end_(&call);
 }
 
+/* I4 */
 static int64_t ns_of(struct timespec ts)
 {
-	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+	int64_t ns;
+
+	if (__builtin_mul_overflow((int64_t)ts.tv_sec, INT64_C(1000000000), &ns) ||
+	    __builtin_add_overflow(ns, (int64_t)ts.tv_nsec, &ns))
+		return ts.tv_sec < 0 ? INT64_MIN : INT64_MAX;
+	return ns;
 }
 
 static struct stet_setattr wanted(const struct stat *attr, int to_set)
@@ -182,6 +216,8 @@ void stet_fuse_op_readlink_(fuse_req_t req, fuse_ino_t id)
 		return;
 	n = stet_ll_readlink(call.server->vol, call.txn, call.node->ino, STET_LL_NOWAIT, target,
 			     sizeof(target));
+	if (n >= 0)
+		stet_fuse_accessed_(&call, NULL, 0, false);
 	if (n < 0)
 		stet_fuse_reply_rc_(&call, (int)n);
 	else

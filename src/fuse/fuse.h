@@ -26,6 +26,8 @@ struct stet_fuse_options {
 	bool private_mount;  /* of root: for nobody else. Others': always, unless allow_other */
 	bool allow_other;    /* asked for by a user who is not root; /etc/fuse.conf must allow it */
 	bool no_dot_stet; /* .stet cannot be reached: so there are no transactions on the mount */
+	bool no_atime,
+		no_diratime; /* reads change no access times (of directories); else as relatime */
 
 	/* All files are shown as this user's and group's, and what is made is theirs; what the volume
 	 * says of the owners of others stays as it is. */
@@ -49,7 +51,7 @@ struct stet_fuse_options {
  *   ro, rw, recovery=prefix, cache=SIZE, flush=SECONDS, checkpoint=SIZE, lock_timeout=SECONDS,
  *   uid=NUMBER, gid=NUMBER, allow_other, private, nodotstet, debug, foreground; of root: suid, dev
  * (sizes with K, M, G, T; seconds with decimals). What the kernel understands for every file
- * system, is passed on (noatime, nosuid, nodev, noexec, dirsync, ...); what only mount(8) and
+ * system, is passed on (noatime and its like are ours too; nosuid, nodev, noexec, dirsync, ...); what only mount(8) and
  * fstab use (defaults, auto, noauto, nofail, user, _netdev, x-...) is accepted and dropped.
  * -EINVAL: one is not understood; why says which and what is wrong, in one line, NUL terminated and
  * cut to cap.

@@ -350,6 +350,7 @@ struct stet_fuse_handle {
 	int flags;                         /* of open(2) */
 	struct stet_ll_lock *lock;         /* plain writers; NULL: none */
 	struct stet_fuse_listing *listing; /* directories */
+	_Atomic int64_t accessed_s;        /* when the access time was last seen to (attr.c, I5) */
 };
 
 static inline struct stet_fuse_handle *stet_fuse_handle_of_(const struct fuse_file_info *fi)
@@ -364,6 +365,18 @@ struct stet_fuse_handle *stet_fuse_handle_create_(struct stet_fuse_server *serve
 void stet_fuse_handle_destroy_(struct stet_fuse_server *server, struct stet_fuse_handle *handle,
 			       bool opened);
 void stet_fuse_listing_destroy_(struct stet_fuse_listing *listing);
+
+/* statx.c: takes a request as it came, and gives it back as libfuse knows it; returns its length. */
+size_t stet_fuse_statx_request_(char *buf, size_t len);
+/* The time of creation of what a GETATTR is about to be answered with. */
+void stet_fuse_statx_btime_(struct timespec btime);
+/* Sends the answer, if it is one to STATX. */
+struct iovec;
+bool stet_fuse_statx_reply_(int fd, const struct iovec *iov, int count, ssize_t *ret);
+
+/* attr.c, I5: something was read, or is opened for that: then the kernel must be told (tell). */
+void stet_fuse_accessed_(struct stet_fuse_call *call, struct stet_fuse_handle *handle, int flags,
+			 bool tell);
 
 /* Answers an OPEN, now or later. */
 void stet_fuse_open_(struct stet_fuse_call *call, const struct fuse_file_info *fi);

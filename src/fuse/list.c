@@ -588,6 +588,8 @@ void stet_fuse_op_opendir_(fuse_req_t req, fuse_ino_t id, struct fuse_file_info 
 	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_ANY))
 		return;
 	server = call.server;
+	if (call.node->kind == STET_FUSE_NODE_INO)
+		stet_fuse_accessed_(&call, NULL, fi->flags, true);
 	if (call.node->type != S_IFDIR) {
 		fuse_reply_err(req, ENOTDIR);
 	} else if (!(handle = stet_fuse_handle_create_(server, call.node, fi->flags)) ||

@@ -41,7 +41,7 @@ static const char *const dropped_words[] = {
 	"x-",
 	"X-",
 	"comment=",
-	/* When reading changes access times: here it is never the kernel that does. */
+	/* When reading changes access times: not the kernel's business here (note_atime). */
 	"diratime",
 	"nodiratime",
 	"relatime",
@@ -224,10 +224,25 @@ static int take_refused(struct stet_fuse_options *o, const char *word, const str
 	return 1;
 }
 
+/* The daemon keeps access times (attr.c, I5). The words may go elsewhere too. */
+static void note_atime(struct stet_fuse_options *o, const char *word)
+{
+	if (strcmp(word, "noatime") == 0)
+		o->no_atime = true;
+	else if (strcmp(word, "atime") == 0 || strcmp(word, "relatime") == 0 ||
+		 strcmp(word, "strictatime") == 0)
+		o->no_atime = false;
+	else if (strcmp(word, "nodiratime") == 0)
+		o->no_diratime = true;
+	else if (strcmp(word, "diratime") == 0)
+		o->no_diratime = false;
+}
+
 static int take(struct stet_fuse_options *o, const char *word, const struct complaint *c)
 {
 	int rc;
 
+	note_atime(o, word);
 	if (take_flag(o, word) || is_dropped(word))
 		return 0;
 	if (starts_with(word, "cache="))

@@ -160,6 +160,7 @@ void stet_fuse_reply_attr_(struct stet_fuse_call *call, const struct stet_stat *
 	struct stat attr;
 
 	stet_fuse_fill_(call->server, call->view, st, &attr);
+	stet_fuse_statx_btime_(timespec_of(st->btime_ns));
 	pthread_rwlock_rdlock(&call->server->reply_lock);
 	limit_size_locked(call, st->ino, &attr);
 	fuse_reply_attr(call->req, &attr, timeout_locked(call, st->ino));

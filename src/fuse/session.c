@@ -16,8 +16,8 @@
  *     (custom I/O, without splice), put the bits into the very first answer, that to INIT, if the
  *     kernel had offered them in the very first request, and look at the flag of a request that
  *     comes with V2. The same with SETXATTR_EXT, which tells whether an ACL takes the setgid bit away; of
- *     its longer requests libfuse gets the form that it knows. A request is answered by the thread that
- *     has read it.
+ *     its longer requests libfuse gets the form that it knows; so it does of STATX (statx.c). A request
+ *     is answered by the thread that has read it.
  * I5. serve() is called by the process's first thread, which libfuse has wait in sem_wait:
  *     stopping from another thread sets libfuse's flag, then interrupts that wait with a signal;
  *     more than once, because it may come just before the wait.
@@ -149,7 +149,7 @@ static ssize_t read_device(int fd, void *buf, size_t len, void *userdata)
 	if ((server->init_flags & FUSE_SETXATTR_EXT) && n >= (ssize_t)sizeof(*in) &&
 	    in->opcode == FUSE_SETXATTR)
 		n = (ssize_t)shorten_setxattr(buf, (size_t)n);
-	return n;
+	return n > 0 ? (ssize_t)stet_fuse_statx_request_(buf, (size_t)n) : n;
 }
 
 /* Header and body are apart, as libfuse sends them. */
@@ -166,6 +166,7 @@ static ssize_t write_init_reply(int fd, const struct iovec *iov, uint32_t flags)
 static ssize_t write_device(int fd, struct iovec *iov, int count, void *userdata)
 {
 	struct stet_fuse_server *server = userdata;
+	ssize_t n;
 
 	if (!server->init_answered) {
 		server->init_answered = true; /* INIT is answered before anything else is sent */
@@ -173,6 +174,8 @@ static ssize_t write_device(int fd, struct iovec *iov, int count, void *userdata
 			return write_init_reply(fd, iov, server->init_flags & OUR_INIT_FLAGS);
 		server->init_flags = 0; /* an error: none of it was agreed on */
 	}
+	if (stet_fuse_statx_reply_(fd, iov, count, &n))
+		return n;
 	return writev(fd, iov, count);
 }
 

@@ -88,6 +88,33 @@ static void fallocate_modes(void **state)
 	FAILS(-EINVAL, stet_ll_fallocate(vol, NULL, ino, 0, 0, 0, 0));
 }
 
+/* As relatime: only when it is not newer than the last change; ctime stays; locks are respected. */
+static void access_times(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	uint64_t ino = make(vol, NULL, "f");
+	struct stet_setattr old = { .set = STET_SET_ATIME, .atime_ns = 1 };
+	struct stet_stat before, st;
+	struct stet_txn *txn;
+
+	OK(stet_ll_setattr(vol, NULL, ino, &old, 0, &before));
+	assert_int_equal(stet_ll_accessed(vol, ino), 1);
+	OK(stet_ll_getattr(vol, NULL, ino, 0, &st));
+	assert_true(st.atime_ns >= before.ctime_ns);
+	assert_int_equal(st.ctime_ns, before.ctime_ns);
+	assert_int_equal(st.mtime_ns, before.mtime_ns);
+	unit_sleep_ms(2);
+	assert_int_equal(stet_ll_accessed(vol, ino), st.atime_ns <= st.ctime_ns);
+	OK(stet_begin(vol, 0, &txn));
+	OK(stet_ll_setattr(vol, txn, ino, &old, 0, NULL));
+	OK(stet_ll_setattr(vol, NULL, unit_ino(vol, NULL, ""), &old, 0, NULL));
+	assert_int_equal(stet_ll_accessed(vol, ino), 0);
+	assert_int_equal(stet_ll_accessed(vol, STET_ROOT), 1);
+	OK(stet_commit(txn, 0));
+	assert_int_equal(stet_ll_accessed(vol, ino), 1);
+	FAILS(-ENOENT, stet_ll_accessed(vol, 999));
+}
+
 /* --- locks of opens --- */
 
 struct answer {
@@ -372,6 +399,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(names_and_holds, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(fallocate_modes, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(access_times, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(who_excludes_whom, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(open_finds_newer_data, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(what_is_created_is_locked, unit_set_up,
