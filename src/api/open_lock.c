@@ -19,6 +19,8 @@
  *     open(2) has allowed is not refused later (first updater wins, moved to the open).
  * O5. A wait is linked (volume.open_waits) until it is granted, cancelled, or its time is over; who
  *     unlinks it completes it.
+ * O6. Who gives up lets others through that were queued behind him: they are unlinked, too. So whoever
+ *     goes through the list begins again after each.
  */
 #include "api/api_internal.h"
 
@@ -183,30 +185,41 @@ static void complete(struct stet_api_request *req, int result)
 	stet_free(w);
 }
 
-void stet_api_open_waits_end_(struct stet_tx *tx)
+/* O6. The first one of tx (NULL: of any) whose time is over; NULL: none. */
+static struct stet_ll_wait *first_over(struct stet_volume *vol, const struct stet_tx *tx,
+				       int64_t now_ns)
 {
-	struct stet_list *pos, *tmp;
+	struct stet_list *pos;
 
-	STET_LIST_FOREACH_SAFE(pos, tmp, &tx->vol->open_waits) {
+	STET_LIST_FOREACH(pos, &vol->open_waits) {
 		struct stet_ll_wait *w = stet_container_of(pos, struct stet_ll_wait, link);
 
-		if (w->tx == tx)
-			give_up(w, -EAGAIN);
+		if (tx ? w->tx == tx : w->deadline_ns <= now_ns)
+			return w;
 	}
+	return NULL;
+}
+
+void stet_api_open_waits_end_(struct stet_tx *tx)
+{
+	struct stet_ll_wait *w;
+
+	while ((w = first_over(tx->vol, tx, 0)))
+		give_up(w, -EAGAIN);
 }
 
 int64_t stet_api_open_waits_expire_(struct stet_volume *vol)
 {
 	int64_t now_ns = stet_clock_mono_ns(stet_api_real_clock_());
 	int64_t next_ns = INT64_MAX;
-	struct stet_list *pos, *tmp;
+	struct stet_ll_wait *w;
+	struct stet_list *pos;
 
-	STET_LIST_FOREACH_SAFE(pos, tmp, &vol->open_waits) {
-		struct stet_ll_wait *w = stet_container_of(pos, struct stet_ll_wait, link);
-
-		if (w->deadline_ns <= now_ns)
-			give_up(w, -EBUSY);
-		else if (w->deadline_ns < next_ns)
+	while ((w = first_over(vol, NULL, now_ns)))
+		give_up(w, -EBUSY);
+	STET_LIST_FOREACH(pos, &vol->open_waits) {
+		w = stet_container_of(pos, struct stet_ll_wait, link);
+		if (w->deadline_ns < next_ns)
 			next_ns = w->deadline_ns;
 	}
 	return next_ns;

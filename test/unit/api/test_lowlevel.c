@@ -247,6 +247,36 @@ static void waits_time_out(void **state)
 	stet_ll_close_lock(vol, lock);
 }
 
+/* Who gives up is followed in the queue by one who can then have the lock: in the list of waits that
+ * is the next one, which went while the list was gone through. */
+static void who_gives_up_lets_others_through(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	uint64_t ino = make(vol, NULL, "f");
+	struct answer late = ANSWER, ended = ANSWER, granted[2] = { ANSWER, ANSWER };
+	struct stet_ll_lock *held, *none;
+	struct stet_txn *txn;
+
+	OK(stet_begin(vol, STET_BEGIN_SNAPSHOT, &txn));
+	OK(lock_now(vol, NULL, ino, 0, &held));
+	FAILS(-EINPROGRESS,
+	      stet_ll_open_lock(vol, txn, ino, 0, 30, answer_lock, &late, NULL, NULL));
+	FAILS(-EINPROGRESS,
+	      stet_ll_open_lock(vol, NULL, ino, 0, 9000, answer_lock, &granted[0], &none, NULL));
+	assert_int_equal(wait_answer(&late), -EBUSY);
+	assert_int_equal(wait_answer(&granted[0]), 0);
+	FAILS(-EINPROGRESS,
+	      stet_ll_open_lock(vol, txn, ino, 0, 0, answer_lock, &ended, NULL, NULL));
+	FAILS(-EINPROGRESS,
+	      stet_ll_open_lock(vol, NULL, ino, 0, 9000, answer_lock, &granted[1], &none, NULL));
+	stet_abort(txn);
+	assert_int_equal(wait_answer(&ended), -EAGAIN);
+	assert_int_equal(wait_answer(&granted[1]), 0);
+	stet_ll_close_lock(vol, granted[0].lock);
+	stet_ll_close_lock(vol, granted[1].lock);
+	stet_ll_close_lock(vol, held);
+}
+
 static void what_is_created_is_locked(void **state)
 {
 	const struct stet_ll_new what = { .mode = S_IFREG | 0644 };
@@ -402,6 +432,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(access_times, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(who_excludes_whom, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(open_finds_newer_data, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(who_gives_up_lets_others_through, unit_set_up,
+						unit_tear_down),
 		cmocka_unit_test_setup_teardown(what_is_created_is_locked, unit_set_up,
 						unit_tear_down),
 		cmocka_unit_test_setup_teardown(waits_time_out, unit_set_up, unit_tear_down),
