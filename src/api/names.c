@@ -190,6 +190,16 @@ static int find_name(struct stet_api_op *op, uint64_t dir, const char *path,
 	return STET_FAIL(-EINVAL, "\"%s\" does not end in a name", path);
 }
 
+/* With a slash behind the new name: what gets that name must be a directory; in an exchange, what has it
+ * (which must be there at all, as is seen later). */
+static bool must_be_dir(const struct names *n, const struct stet_api_place *from,
+			const struct stet_api_place *to)
+{
+	const struct stet_api_place *which = n->flags & STET_RENAME_EXCHANGE ? to : from;
+
+	return to->must_be_dir && which->ino != 0 && which->type != DT_DIR;
+}
+
 static int rename_at(struct stet_api_op *op, void *arg)
 {
 	struct names *n = arg;
@@ -203,7 +213,7 @@ static int rename_at(struct stet_api_op *op, void *arg)
 		return rc;
 	if (to.name_len == 0)
 		return to.ino == STET_ROOT_INO ? -EBUSY : -EINVAL;
-	if (to.must_be_dir && from.type != DT_DIR)
+	if (must_be_dir(n, &from, &to))
 		return -ENOTDIR;
 	rc = stet_api_check_new_(to.dir, to.name);
 	if (rc)

@@ -114,6 +114,13 @@ static void names(void **state)
 	OK(stet_mkdirat(vol, NULL, STET_ROOT, "d", 0755));
 	OK(stet_mkdirat(vol, NULL, STET_ROOT, "d/e", 0755));
 	FAILS(-EINVAL, stet_renameat(vol, NULL, STET_ROOT, "d", STET_ROOT, "d/e/f", 0));
+	FAILS(-ENOTDIR, stet_renameat(vol, NULL, STET_ROOT, "h", STET_ROOT, "d/", 0));
+	FAILS(-ENOTDIR,
+	      stet_renameat(vol, NULL, STET_ROOT, "d", STET_ROOT, "h/", STET_RENAME_EXCHANGE));
+	FAILS(-ENOENT,
+	      stet_renameat(vol, NULL, STET_ROOT, "h", STET_ROOT, "x/", STET_RENAME_EXCHANGE));
+	OK(stet_renameat(vol, NULL, STET_ROOT, "h", STET_ROOT, "d/", STET_RENAME_EXCHANGE));
+	OK(stet_renameat(vol, NULL, STET_ROOT, "h/", STET_ROOT, "d", STET_RENAME_EXCHANGE));
 	FAILS(-ENOTEMPTY, stet_unlinkat(vol, NULL, STET_ROOT, "d", STET_AT_REMOVEDIR));
 	FAILS(-EISDIR, stet_unlinkat(vol, NULL, STET_ROOT, "d/e", 0));
 	FAILS(-ENOTDIR, stet_unlinkat(vol, NULL, STET_ROOT, "f", STET_AT_REMOVEDIR));
