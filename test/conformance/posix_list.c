@@ -125,7 +125,7 @@ static void do_readdir(struct call *call, struct result *ret)
 		take_names(dir, (size_t)word_number(call, 1), ret);
 }
 
-/* restcount STREAM: how many names are left, dots included; a name that comes twice is an error */
+/* restcount STREAM: how many names are left, without dots */
 static void do_restcount(struct call *call, struct result *ret)
 {
 	DIR *dir = dir_word(call, 0);
@@ -135,8 +135,8 @@ static void do_restcount(struct call *call, struct result *ret)
 	if (!dir)
 		return;
 	errno = 0;
-	for (; (entry = readdir(dir)); count++)
-		;
+	while ((entry = readdir(dir)))
+		count += !is_dots(entry->d_name);
 	result_call(ret, errno ? -1 : count);
 }
 

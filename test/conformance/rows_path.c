@@ -13,6 +13,9 @@ enum kind {
 	KINDS,
 };
 
+/* The path leads to a directory with something in it: path_call.dir. */
+#define DIR "DIR"
+
 static const struct path {
 	const char *name;
 	const char *setup; /* there is also a file f */
@@ -95,6 +98,21 @@ static const struct path {
 	  { "ENAMETOOLONG", "ENAMETOOLONG", "ENAMETOOLONG", "ENAMETOOLONG" },
 	  "" },
 	{ "empty", "", "''", { "ENOENT", "ENOENT", "ENOENT", "ENOENT" }, "" },
+	{ "dir", "mkdir d; mkdir d/e", "d", { DIR, DIR, DIR, DIR }, "" },
+	{ "dir-slash", "mkdir d; mkdir d/e", "d/", { DIR, DIR, DIR, DIR }, "" },
+	{ "dir-slashes", "mkdir d; mkdir d/e", "d///", { DIR, DIR, DIR, DIR }, "" },
+	{ "dir-dot", "mkdir d; mkdir d/e", "d/.", { DIR, DIR, DIR, "EBUSY" }, "" },
+	{ "dir-dots", "mkdir d; mkdir d/e", "d/e/..", { DIR, DIR, DIR, "EBUSY" }, "" },
+	{ "link-to-dir-slash",
+	  "mkdir d; mkdir d/e; symlink d todir",
+	  "todir/",
+	  { DIR, DIR, DIR, "ENOTDIR" },
+	  "" },
+	{ "link-to-dir-dot",
+	  "mkdir d; mkdir d/e; symlink d todir",
+	  "todir/.",
+	  { DIR, DIR, DIR, "EBUSY" },
+	  "" },
 	{ "locked",
 	  "mkdir locked; put locked/f x; mkdir locked/d; chmod locked 700",
 	  "locked/f",
@@ -126,53 +144,62 @@ static const struct path_call {
 	const char *name;
 	const char *script; /* % is the path */
 	enum kind kind;
+	const char *dir; /* what it gives for a directory */
 	const char *but; /* what it gives for some paths: "PATH=WANT PATH=WANT " */
 } calls[] = {
-	{ "stat", "is %", FOLLOWS, "" },
-	{ "lstat", "isl %", LOOKS, "" },
-	{ "access", "access % f", FOLLOWS, "" },
-	{ "access-nofollow", "access % f nofollow", LOOKS, "" },
-	{ "open", "open 0 % rd", FOLLOWS, "" },
-	{ "open-write", "open 0 % wr", FOLLOWS, "" },
-	{ "open-path-nofollow", "open 0 % path|nofollow", LOOKS, "" },
-	{ "open-nofollow", "open 0 % rd|nofollow", FOLLOWS, "dangling=ELOOP loop-of-two=ELOOP " },
+	{ "stat", "is %", FOLLOWS, "ok", "" },
+	{ "lstat", "isl %", LOOKS, "ok", "" },
+	{ "access", "access % f", FOLLOWS, "ok", "" },
+	{ "access-nofollow", "access % f nofollow", LOOKS, "ok", "" },
+	{ "open", "open 0 % rd", FOLLOWS, "ok", "" },
+	{ "open-write", "open 0 % wr", FOLLOWS, "EISDIR", "" },
+	{ "open-path-nofollow", "open 0 % path|nofollow", LOOKS, "ok", "" },
+	{ "open-nofollow", "open 0 % rd|nofollow", FOLLOWS, "ok",
+	  "dangling=ELOOP loop-of-two=ELOOP " },
 	/* O_CREAT makes what a dangling link points to, and minds a slash first. */
-	{ "open-creat", "open 0 % wr|creat", FOLLOWS,
+	{ "open-creat", "open 0 % wr|creat", FOLLOWS, "EISDIR",
 	  "absent=ok name-255=ok path-4095=ok dangling=ok absent-slash=EISDIR file-slash=EISDIR "
 	  "link-to-file-slash=EISDIR dangling-slash=EISDIR " },
-	{ "open-creat-excl", "open 0 % wr|creat|excl", MAKES,
+	{ "open-creat-excl", "open 0 % wr|creat|excl", MAKES, "EEXIST",
+	  "dir-slash=EISDIR dir-slashes=EISDIR link-to-dir-slash=EISDIR "
 	  "absent-slash=EISDIR file-slash=EISDIR link-to-file-slash=EISDIR "
 	  "dangling-slash=EISDIR " },
-	{ "chmod", "chmod % 600", FOLLOWS, "" },
-	{ "chown", "chown % 1 1", FOLLOWS, "" },
-	{ "lchown", "lchown % 1 1", LOOKS, "" },
-	{ "utimensat", "utimens % 1 2", FOLLOWS, "" },
-	{ "lutimens", "lutimens % 1 2", LOOKS, "" },
-	{ "truncate", "truncate % 0", FOLLOWS, "" },
-	{ "readlink", "readlink %", LOOKS, "" },
-	{ "chdir", "chdir %", FOLLOWS, "" },
-	{ "opendir", "opendir 0 %", FOLLOWS, "" },
-	{ "statfs", "statfs %", FOLLOWS, "" },
-	{ "getxattr", "getxattr % user.x", FOLLOWS, "" },
-	{ "setxattr", "setxattr % user.x y", FOLLOWS, "" },
-	{ "listxattr", "listxattr %", FOLLOWS, "" },
-	{ "removexattr", "removexattr % user.x", FOLLOWS, "" },
-	{ "llistxattr", "llistxattr %", LOOKS, "" },
-	{ "exec", "run %", FOLLOWS, "" },
-	{ "mkdir", "mkdir %", MAKES, "absent-slash=ok " },
-	{ "mknod", "mknod % reg", MAKES, "" },
-	{ "mkfifo", "mkfifo %", MAKES, "" },
-	{ "symlink", "symlink target %", MAKES, "" },
-	{ "link-to", "link f %", MAKES, "" },
-	{ "rename-to", "rename f %", MAKES,
+	{ "chmod", "chmod % 600", FOLLOWS, "ok", "" },
+	{ "chown", "chown % 1 1", FOLLOWS, "ok", "" },
+	{ "lchown", "lchown % 1 1", LOOKS, "ok", "" },
+	{ "utimensat", "utimens % 1 2", FOLLOWS, "ok", "" },
+	{ "lutimens", "lutimens % 1 2", LOOKS, "ok", "" },
+	{ "truncate", "truncate % 0", FOLLOWS, "EISDIR", "" },
+	{ "readlink", "readlink %", LOOKS, "EINVAL", "" },
+	{ "chdir", "chdir %", FOLLOWS, "ok", "" },
+	{ "opendir", "opendir 0 %", FOLLOWS, "ok", "" },
+	{ "statfs", "statfs %", FOLLOWS, "ok", "" },
+	{ "getxattr", "getxattr % user.x", FOLLOWS, "ENODATA", "" },
+	{ "setxattr", "setxattr % user.x y", FOLLOWS, "ok", "" },
+	{ "listxattr", "listxattr %", FOLLOWS, "ok", "" },
+	{ "removexattr", "removexattr % user.x", FOLLOWS, "ENODATA", "" },
+	{ "llistxattr", "llistxattr %", LOOKS, "ok", "" },
+	{ "exec", "run %", FOLLOWS, "EACCES", "" },
+	{ "mkdir", "mkdir %", MAKES, "EEXIST", "absent-slash=ok " },
+	{ "mknod", "mknod % reg", MAKES, "EEXIST", "" },
+	{ "mkfifo", "mkfifo %", MAKES, "EEXIST", "" },
+	{ "symlink", "symlink target %", MAKES, "EEXIST", "" },
+	{ "link-to", "link f %", MAKES, "EEXIST", "" },
+	{ "rename-to", "rename f %", MAKES, "EISDIR",
+	  "dir-slash=ENOTDIR dir-slashes=ENOTDIR link-to-dir-slash=ENOTDIR dir-dot=EBUSY "
+	  "dir-dots=EBUSY link-to-dir-dot=EBUSY "
 	  "absent-slash=ENOTDIR file-slash=ENOTDIR link-to-file-slash=ENOTDIR dangling=ok "
 	  "dangling-slash=ENOTDIR loop=ok loop-of-two=ok file-dot=ENOTDIR file-dots=ENOTDIR " },
-	{ "link-from", "link % new", LOOKS, "" },
-	{ "link-from-follow", "link % new follow", FOLLOWS, "" },
-	{ "unlink", "unlink %", REMOVES, "" },
-	{ "rmdir", "rmdir %", REMOVES, "dangling=ENOTDIR loop=ENOTDIR loop-of-two=ENOTDIR " },
-	{ "rename-from", "rename % new", REMOVES, "" },
-	{ "rename-exchange", "rename f % exchange", REMOVES, "" },
+	{ "link-from", "link % new", LOOKS, "EPERM", "" },
+	{ "link-from-follow", "link % new follow", FOLLOWS, "EPERM", "" },
+	{ "unlink", "unlink %", REMOVES, "EISDIR",
+	  "dir-dot=EISDIR dir-dots=EISDIR link-to-dir-dot=EISDIR "
+	  "" },
+	{ "rmdir", "rmdir %", REMOVES, "ENOTEMPTY",
+	  "dir-dot=EINVAL dir-dots=ENOTEMPTY link-to-dir-dot=EINVAL "
+	  "dangling=ENOTDIR loop=ENOTDIR loop-of-two=ENOTDIR " },
+	{ "rename-from", "rename % new", REMOVES, "ok", "" },
+	{ "rename-exchange", "rename f % exchange", REMOVES, "ok", "" },
 };
 
 /* What a call gives for a path: its own word on it, or that of its kind. */
@@ -183,40 +210,59 @@ static const char *want_of(const struct path_call *call, const struct path *path
 	for (const char *at = call->but; *at; at += strcspn(at, " ") + 1)
 		if (strncmp(at, path->name, len) == 0 && at[len] == '=')
 			return text_of("%.*s", (int)strcspn(at + len + 1, " "), at + len + 1);
-	return path->want[call->kind];
+	return strcmp(path->want[call->kind], DIR) == 0 ? call->dir : path->want[call->kind];
 }
 
-static bool is_slashed_file(const struct path *path)
+static bool is_one_of(const char *name, const char *const *names)
 {
-	return strcmp(path->name, "file-slash") == 0 ||
-	       strcmp(path->name, "link-to-file-slash") == 0;
+	while (*names && strcmp(*names, name) != 0)
+		names++;
+	return *names;
 }
 
-/* What the library gives instead. */
+#define IS(name, ...) is_one_of(name, (const char *const[]){ __VA_ARGS__, NULL })
+
+/* What the library gives instead: NULL, the same. */
+static const char *library_want(const struct path_call *call, const struct path *path,
+				enum reason *ret_reason)
+{
+	bool creates = IS(call->name, "open-creat", "open-creat-excl");
+	bool renames = IS(call->name, "rename-to", "rename-from", "rename-exchange");
+
+	*ret_reason = LINUX_CREAT_SLASH;
+	if (creates && IS(path->name, "file-slash", "link-to-file-slash"))
+		return call->kind == MAKES ? "EEXIST" : "ENOTDIR";
+	if (creates && call->kind == MAKES &&
+	    IS(path->name, "dir-slash", "dir-slashes", "link-to-dir-slash"))
+		return "EEXIST";
+	*ret_reason = LIBRARY_SLASH;
+	if (strcmp(path->name, "dangling-slash") == 0 && !creates && call->kind >= MAKES)
+		return strcmp(call->name, "mkdir") == 0       ? "0"
+		       : strcmp(call->name, "rename-to") == 0 ? "ENOTDIR"
+							      : "ENOENT";
+	if (strcmp(path->name, "link-to-dir-slash") == 0 && call->kind == REMOVES)
+		return renames ? "0" : strcmp(call->name, "unlink") == 0 ? "EISDIR" : "ENOTEMPTY";
+	*ret_reason = LIBRARY_DOTS;
+	if ((renames || call->kind == REMOVES) &&
+	    IS(path->name, "dir-dot", "dir-dots", "link-to-dir-dot"))
+		return "EINVAL";
+	*ret_reason = LIBRARY_DIRS;
+	if (IS(call->name, "open", "open-nofollow") && strcmp(path->want[call->kind], DIR) == 0)
+		return "EISDIR";
+	return NULL;
+}
+
 static struct difference differ(const struct path_call *call, const struct path *path)
 {
 	struct difference ret = { .targets = LIBRARY };
-	bool creates = strncmp(call->name, "open-creat", 10) == 0;
-	bool is_dangling = strcmp(path->name, "dangling-slash") == 0;
 
 	if (strcmp(path->name, "empty") == 0) {
 		ret.reason = LIBRARY_EMPTY_PATH;
-	} else if (creates && is_slashed_file(path)) {
-		ret.want = call->kind == MAKES ? "EEXIST" : "ENOTDIR";
-		ret.reason = LINUX_CREAT_SLASH;
-	} else if (is_dangling && !creates && call->kind >= MAKES) {
-		ret.want = strcmp(call->name, "mkdir") == 0 ? "0" : "ENOENT";
-		ret.reason = LIBRARY_SLASH;
-		if (strcmp(call->name, "rename-to") == 0 ||
-		    strcmp(call->name, "rename-exchange") == 0)
-			ret.want = "ENOTDIR";
-	} else if (strcmp(path->name, "absent-slash") == 0 &&
-		   strcmp(call->name, "rename-exchange") == 0) {
-		ret.want = "ENOTDIR";
-		ret.reason = LIBRARY_ORDER;
-	} else {
-		ret.targets = 0;
+		return ret;
 	}
+	ret.want = library_want(call, path, &ret.reason);
+	if (!ret.want)
+		ret.targets = 0;
 	return ret;
 }
 
