@@ -15,6 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "acl.h"
 #include "facts.h"
 #include "stetfs.h"
 
@@ -289,22 +290,34 @@ static void do_ftruncate(struct call *call, struct result *ret)
 		result_rc(ret, stet_truncate(file, (uint64_t)word_number(call, 1)));
 }
 
-static bool punch_fits(struct call *call)
-{
-	int64_t number;
+static const struct flag fallocate_modes[] = {
+	{ "-", 0 },
+	{ "keep", FALLOC_FL_KEEP_SIZE },
+	{ "punch", FALLOC_FL_PUNCH_HOLE },
+	{ "zero", FALLOC_FL_ZERO_RANGE },
+	{ "collapse", FALLOC_FL_COLLAPSE_RANGE },
+	{ "insert", FALLOC_FL_INSERT_RANGE },
+	{ "unshare", FALLOC_FL_UNSHARE_RANGE },
+	{ "bad", 0x4000 },
+	{ 0 },
+};
 
-	return (word_is(call, 1, "punch|keep") || word_is(call, 1, "keep|punch")) &&
-	       parse_number(call->words[2].bytes, &number) && number >= 0 &&
-	       parse_number(call->words[3].bytes, &number) && number > 0;
+static bool fallocate_fits(struct call *call)
+{
+	int64_t off, len;
+
+	return parse_number(call->words[2].bytes, &off) && off >= 0 &&
+	       parse_number(call->words[3].bytes, &len) && len >= 0;
 }
 
 static void do_fallocate(struct call *call, struct result *ret)
 {
 	struct stet_file *file = file_word(call, 0);
+	int mode = (int)word_flags(call, 1, fallocate_modes);
 
 	if (!call->bad)
-		result_rc(ret, stet_punch(file, (uint64_t)word_number(call, 2),
-					  (uint64_t)word_number(call, 3)));
+		result_rc(ret, stet_fallocate(file, mode, (uint64_t)word_number(call, 2),
+					      (uint64_t)word_number(call, 3)));
 }
 
 static bool copy_fits(struct call *call)
@@ -622,7 +635,9 @@ static bool xattr_fits(struct call *call)
 {
 	int64_t flags;
 
-	return all_fit(call) && strncmp(call->words[1].bytes, "user.", 5) == 0 &&
+	return all_fit(call) &&
+	       (strncmp(call->words[1].bytes, "user.", 5) == 0 ||
+		strncmp(call->words[1].bytes, "system.posix_acl_", 17) == 0) &&
 	       (call->count < 4 || find_flags(call->words[3].bytes, xattr_flags, &flags));
 }
 
@@ -675,6 +690,38 @@ static void do_removexattr(struct call *call, struct result *ret)
 {
 	result_rc(ret, stet_removexattr(vol, NULL, row_ino, word_text(call, 0), nofollow(call),
 					word_text(call, 1)));
+}
+
+static const char *acl_name(const struct call *call)
+{
+	return strchr(call->command->name, 'd') ? "system.posix_acl_default"
+						: "system.posix_acl_access";
+}
+
+static void do_setfacl(struct call *call, struct result *ret)
+{
+	char value[ACL_BYTES_MAX];
+	size_t len;
+
+	if (!acl_parse(word_text(call, 1), value, &len))
+		call->bad = "not an ACL";
+	else
+		result_rc(ret, stet_setxattr(vol, NULL, row_ino, word_text(call, 0), 0,
+					     acl_name(call), value, len));
+}
+
+static void do_getfacl(struct call *call, struct result *ret)
+{
+	ssize_t n = stet_getxattr(vol, NULL, row_ino, word_text(call, 0), 0, acl_name(call), buffer,
+				  BUFFER_BYTES);
+	char text[ACL_TEXT_MAX];
+
+	if (n < 0) {
+		result_rc(ret, n);
+		return;
+	}
+	acl_print(buffer, (size_t)n, text);
+	result_text(ret, text, strlen(text));
 }
 
 /* --- listings --- */
@@ -749,7 +796,7 @@ static const struct command commands[] = {
 	{ "seek", 3, 3, do_seek, seek_fits },
 	{ "ftruncate", 2, 2, do_ftruncate, offset_fits },
 	{ "truncate", 2, 2, do_truncate, offset_fits },
-	{ "fallocate", 4, 4, do_fallocate, punch_fits },
+	{ "fallocate", 4, 4, do_fallocate, fallocate_fits },
 	{ "copy", 5, 6, do_copy, copy_fits },
 	{ "fsync", 1, 2, do_fsync, fsync_fits },
 	{ "text", 1, 1, do_text, all_fit },
@@ -781,6 +828,11 @@ static const struct command commands[] = {
 	{ "listxattr", 1, 2, do_listxattr, all_fit },
 	{ "removexattr", 2, 2, do_removexattr, xattr_fits },
 	{ "lremovexattr", 2, 2, do_removexattr, xattr_fits },
+	{ "setfacl", 2, 2, do_setfacl, all_fit },
+	{ "setdfacl", 2, 2, do_setfacl, all_fit },
+	{ "getfacl", 1, 1, do_getfacl, all_fit },
+	{ "getdfacl", 1, 1, do_getfacl, all_fit },
+	{ "llistxattr", 1, 2, do_listxattr, all_fit },
 	{ "list", 1, 1, do_list, all_fit },
 	{ "opendir", 2, 2, do_opendir, all_fit },
 	{ "rest", 1, 1, do_rest, NULL },

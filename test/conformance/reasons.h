@@ -47,3 +47,4 @@ REASON(LIBRARY_READ_ONLY,
 REASON(VIEW_READ_ONLY,
        "the transaction is read-only, not the mount: the kernel looks names up, and answers "
        "access(2), before the mount is asked")
+REASON(LIBRARY_UMASK, "the umask is the caller's business there")
