@@ -123,7 +123,7 @@ static int join_rename(struct part *p, size_t i)
 	return rc;
 }
 
-/* By the path that it is listed with; of a rename also by the old one. */
+/* By the path that it is listed with, or the old one (see struct stet_change). */
 static int choose_name(struct part *p, size_t i)
 {
 	const struct stet_ll_touched_name *name = &p->f.touched.names.v[i];
@@ -136,8 +136,10 @@ static int choose_name(struct part *p, size_t i)
 		return rc;
 	p->chosen[i] = is_wanted(p, path);
 	stet_free(path);
-	if (!lost)
+	if (!lost && !(name->new_ino && name->old_ino))
 		return 0;
+	if (!lost)
+		lost = name;
 	rc = stet_finder_path_(&p->f, lost->dir, lost->name, STET_BEFORE, &path);
 	if (rc)
 		return rc;
@@ -192,8 +194,9 @@ static int refuse_shared(struct part *p, const char *path)
 		      path);
 }
 
-/* The path of an inode that is listed as changed; *ret NULL: there is none. */
-static int modified_path(struct part *p, const struct stet_ll_touched_ino *touched, char **ret)
+/* The path of an inode that is listed as changed, or the old one; *ret NULL: there is none. */
+static int modified_path(struct part *p, const struct stet_ll_touched_ino *touched,
+			 enum stet_when when, char **ret)
 {
 	const struct stet_finder_place *place = stet_finder_place_(&p->f, touched->ino);
 
@@ -201,14 +204,19 @@ static int modified_path(struct part *p, const struct stet_ll_touched_ino *touch
 	if (touched->ino == STET_ROOT)
 		*ret = stet_strdup("/");
 	else if (place)
-		return stet_finder_path_(&p->f, place->dir, place->name, STET_AFTER, ret);
+		return stet_finder_path_(&p->f, place->dir, place->name, when, ret);
 	else
 		return 0;
 	return *ret ? 0 : STET_FAIL(-ENOMEM, "no memory for a path");
 }
 
-static int choose_content(struct part *p, size_t at, const char *path, bool stays)
+static int choose_content(struct part *p, size_t at, const char *path, const char *old_path)
 {
+	bool chosen = is_wanted(p, path);
+	bool stays;
+
+	chosen = is_wanted(p, old_path) || chosen;
+	stays = chosen == p->others;
 	if (!stays && p->named_or_not[at] && !p->given_up[at])
 		return refuse_shared(p, path);
 	note_inode(p, p->f.touched.inos.v[at].ino, stays);
@@ -221,14 +229,17 @@ static int choose_modified(struct part *p)
 
 	for (size_t i = 0; i < p->f.touched.inos.n && !rc; i++) {
 		const struct stet_ll_touched_ino *touched = &p->f.touched.inos.v[i];
-		char *path;
+		char *path = NULL, *old_path = NULL;
 
 		if (!stet_finder_is_modified_(&p->f, touched))
 			continue;
-		rc = modified_path(p, touched, &path);
+		rc = modified_path(p, touched, STET_AFTER, &path);
 		if (!rc && path)
-			rc = choose_content(p, i, path, is_wanted(p, path) == p->others);
+			rc = modified_path(p, touched, STET_BEFORE, &old_path);
+		if (!rc && path)
+			rc = choose_content(p, i, path, old_path);
 		stet_free(path);
+		stet_free(old_path);
 	}
 	return rc;
 }

@@ -81,7 +81,8 @@ const struct stet_cli_command stet_cli_mount_ = {
 	.synopsis = "VOLUME DIR [-o OPTIONS] [-f]",
 	.summary = "Mount a volume",
 	.details = "OPTIONS: ro, recovery=prefix (with ro), cache=SIZE, flush=SECONDS, "
-		   "checkpoint=SIZE,\nlock_timeout=SECONDS, uid=NUMBER, gid=NUMBER, allow_other, "
+		   "checkpoint=SIZE,\nlock_timeout=SECONDS, max_age=SECONDS, uid=NUMBER, "
+		   "gid=NUMBER, allow_other, "
 		   "private, nodotstet, suid, dev, and\nwhat mount(8) has for all file systems "
 		   "(noatime, noexec, ...). See mount.stetfs(8).",
 	.min_words = 2,

@@ -27,6 +27,7 @@
 #include "fuse/fuse_internal.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -39,6 +40,8 @@
 
 #define STACK_BYTES ((size_t)256 * 1024)
 #define BACKLOG 64
+#define AGE_STEP_MS 500
+#define ROOM_STEP_MS 100
 #define NAME_TRIES 16u
 #define SEND_TIMEOUT_S 10 /* I6, and those that follow */
 #define ANSWER_TIMEOUT_S 120
@@ -389,10 +392,7 @@ static int do_end(struct connection *c, const struct stet_fuse_wire *in)
 
 static int64_t now_s(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec;
+	return stet_fuse_now_ms_() / 1000;
 }
 
 /* I6 */
@@ -423,6 +423,19 @@ static bool is_being_ended(const struct sending *s)
 	return ended;
 }
 
+/* A send that blocks would wait until most of what was sent has been read. */
+static int wait_for_room(const struct sending *s)
+{
+	struct pollfd p = { .fd = s->c->fd, .events = POLLOUT };
+	int64_t until_s = now_s() + SEND_TIMEOUT_S;
+
+	do {
+		if (is_being_ended(s) || now_s() > until_s)
+			return -EPIPE;
+	} while (poll(&p, 1, ROOM_STEP_MS) == 0);
+	return 0;
+}
+
 static int send_change(void *arg, const struct stet_change *change)
 {
 	const struct sending *s = arg;
@@ -438,9 +451,10 @@ static int send_change(void *arg, const struct stet_change *change)
 		.replaced = change->replaced,
 	};
 	size_t len = strlen(change->path);
+	int rc = wait_for_room(s);
 
-	if (is_being_ended(s))
-		return -EPIPE;
+	if (rc)
+		return rc;
 	if (sizeof(fixed) + len > STET_FUSE_WIRE_TEXT_MAX)
 		return -EMSGSIZE;
 	memcpy(s->buf, &fixed, sizeof(fixed));
@@ -870,12 +884,28 @@ static void start_connection(struct stet_fuse_control_server *control, int fd)
 		free_connection(c);
 }
 
+/* Until somebody comes; meanwhile what is too old is dropped. */
+static void wait_for_somebody(struct stet_fuse_control_server *control)
+{
+	struct pollfd p = { .fd = control->listen_fd, .events = POLLIN };
+	int64_t max_ms = control->server->options->max_age_ms;
+
+	if (!max_ms)
+		return;
+	do {
+		stet_fuse_views_expire_(control->server, stet_fuse_now_ms_() - max_ms);
+	} while (poll(&p, 1, AGE_STEP_MS) == 0);
+}
+
 static void *accept_connections(void *arg)
 {
 	struct stet_fuse_control_server *control = arg;
 
 	for (;;) {
-		int fd = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+		int fd;
+
+		wait_for_somebody(control);
+		fd = accept4(control->listen_fd, NULL, NULL, SOCK_CLOEXEC);
 
 		if (fd >= 0) {
 			start_connection(control, fd);

@@ -89,7 +89,8 @@ struct stet_fuse_view {
 	uid_t uid;
 	gid_t gid;
 	pid_t pid;
-	int64_t begun_s; /* main: when it was mounted */
+	int64_t begun_s;  /* main: when it was mounted */
+	int64_t begun_ms; /* the same, monotonic */
 
 	/* --- under server.lock --- */
 	struct stet_fuse_list link; /* server.views */
@@ -507,8 +508,12 @@ int stet_fuse_view_join_(struct stet_fuse_server *server, struct stet_fuse_view 
 /* It goes; failed: if it has changed anything, the transaction is spoiled. */
 void stet_fuse_view_quit_(struct stet_fuse_server *server, struct stet_fuse_view *view,
 			  uint64_t changes, bool failed);
+/* Aborts detached transactions that were begun before a time of the monotonic clock. */
+void stet_fuse_views_expire_(struct stet_fuse_server *server, int64_t before_ms);
 /* At the end: aborts all. */
 void stet_fuse_views_end_(struct stet_fuse_server *server);
+/* CLOCK_MONOTONIC. */
+int64_t stet_fuse_now_ms_(void);
 
 /// Publishing, and forgetting what the kernel has cached (publish.c, flush.c) ///
 

@@ -253,6 +253,8 @@ static int take(struct stet_fuse_options *o, const char *word, const struct comp
 		return take_ms(c, word, &o->flush_interval_ms);
 	if (starts_with(word, "lock_timeout="))
 		return take_ms(c, word, &o->lock_timeout_ms);
+	if (starts_with(word, "max_age="))
+		return take_ms(c, word, &o->max_age_ms);
 	if (starts_with(word, "uid="))
 		return take_id(c, word, &o->uid, &o->has_uid);
 	if (starts_with(word, "gid="))

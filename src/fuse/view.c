@@ -40,6 +40,14 @@
 
 #define TAG_MAX 0xffefu /* 0xffff and 0xfffe are of the directories below .stet */
 
+int64_t stet_fuse_now_ms_(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
 /* --- references --- */
 
 bool stet_fuse_view_put_locked_(struct stet_fuse_view *view)
@@ -127,6 +135,7 @@ static struct stet_fuse_view *make(struct stet_fuse_server *server, enum stet_fu
 	view->id = stet_transaction_id(txn);
 	view->refs = 1;
 	view->begun_s = (int64_t)time(NULL);
+	view->begun_ms = stet_fuse_now_ms_();
 	stet_fuse_list_init(&view->nodes);
 	pthread_mutex_lock(&server->lock);
 	view->seq = server->next_seq++;
@@ -524,6 +533,43 @@ int stet_fuse_view_abort_(struct stet_fuse_server *server, struct stet_fuse_view
 	stet_fuse_count_(server, views_aborted);
 	ended(server, view, ret);
 	return 0;
+}
+
+/* The oldest one begun before; referenced. */
+static struct stet_fuse_view *find_expired(struct stet_fuse_server *server, int64_t before_ms)
+{
+	struct stet_fuse_view *found = NULL;
+
+	pthread_mutex_lock(&server->lock);
+	for (struct stet_fuse_list *l = server->views.next; l != &server->views; l = l->next) {
+		struct stet_fuse_view *view = stet_fuse_container_of(l, struct stet_fuse_view,
+								     link);
+
+		if (view->kind == STET_FUSE_TXN && view->detached &&
+		    view->state == STET_FUSE_OPEN && view->begun_ms < before_ms &&
+		    (!found || view->begun_ms < found->begun_ms))
+			found = view;
+	}
+	if (found)
+		found->refs++;
+	pthread_mutex_unlock(&server->lock);
+	return found;
+}
+
+void stet_fuse_views_expire_(struct stet_fuse_server *server, int64_t before_ms)
+{
+	struct stet_fuse_view *view;
+
+	while ((view = find_expired(server, before_ms))) {
+		struct stet_fuse_view_end end;
+		uint64_t id = view->id;
+
+		if (stet_fuse_view_abort_(server, view, &end) == 0)
+			stet_fuse_log_(LOG_NOTICE,
+				       "transaction %llu of user %u was too old: dropped",
+				       (unsigned long long)id, (unsigned)view->uid);
+		stet_fuse_view_put_(server, view);
+	}
 }
 
 /* With the mount and all connections gone. OLD views go with their nodes. */

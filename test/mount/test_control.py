@@ -14,8 +14,8 @@ from mountlib import STETFS, as_user, check, equal, main, read, wait_gone, write
 RUNTIME = "/run/stetfs"
 HEAD = struct.Struct("=IIiIQQII")
 VERSION = 2
-(BEGIN, COMMIT, ABORT, CHANGES, TXNS, SYNC, STATFS, STATS, CLEAN, SHUTDOWN, ITEM, END, MORE, FREEZE,
- JOIN, QUIT) = range(1, 17)
+(BEGIN, COMMIT, ABORT, CHANGES, TXNS, SYNC, STATFS, STATS, CLEAN, SHUTDOWN, ITEM, END, MORE, PATHS,
+ REVERT, FREEZE, JOIN, QUIT) = range(1, 19)
 DETACHED = 1
 EPERM, ENOENT, EMFILE, EINVAL = 1, 2, 24, 22
 USER = 1000
@@ -178,11 +178,12 @@ def test_others_transactions(mount):
 
     def look():
         client = Client(path)
-        for kind in (COMMIT, ABORT, CHANGES, FREEZE, JOIN):
+        for kind in (COMMIT, ABORT, CHANGES, REVERT, FREEZE, JOIN):
             equal(client.ask(kind, number=int(number))[0], -EPERM, f"kind {kind}")
         equal(client.ask(MORE, number=int(number), value=secret)[0], -EPERM)
         equal(client.ask(QUIT, number=int(number), flags=1)[0], -ENOENT)
         equal(client.ask(CLEAN, value=1)[0], -EPERM)
+        equal(client.ask(PATHS)[0], -EINVAL, "no paths")
         equal(client.ask(SHUTDOWN)[0], -EPERM)
         result, answer = client.ask(BEGIN)
         equal(result, 0)

@@ -483,5 +483,19 @@ def test_removed_files_are_not_held(m):
         wait_held(m, held)
 
 
+def test_old_ones_are_dropped(m):
+    """max_age: what `begin` left behind ends; what a command does, does not."""
+    m.remount("max_age=1.5")
+    number, root = m.begin()
+    write(os.path.join(root, "left"), b"behind")
+    m.transaction("echo x > slow; sleep 4")
+    check("no such transaction" in m.run("commit", m.dir, number, code=1), "it is too old")
+    equal(sorted(os.listdir(m.dir)), ["slow"], "the tree")
+    number, root = m.begin()
+    write(os.path.join(root, "soon"), b"enough")
+    m.commit(number)
+    equal(read(m.path("soon")), b"enough", "a young one")
+
+
 if __name__ == "__main__":
     main(globals())
