@@ -491,6 +491,8 @@ static int claim(struct stet_tx *tx)
 	while (tx->spilling)
 		stet_cond_wait(&tx->turn, &tx->vol->lock);
 	rc = stet_api_tx_usable_(tx);
+	if (!rc && tx->frozen)
+		rc = STET_FAIL(-EROFS, "the transaction takes no more changes");
 	if (!rc)
 		tx->state = STET_API_TX_COMMITTING;
 	stet_api_unlock_(tx->vol);

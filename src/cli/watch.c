@@ -73,15 +73,21 @@ static void take_back(struct watch *w)
 	w->job->has_terminal = false;
 }
 
-/* W4 */
-static void stop_with_it(struct watch *w)
+/* W4. Where no shell could continue us, the kernel does not let us be stopped. Then the command goes on
+ * too, unless it was stopped by somebody (SIGSTOP), who will know why; and if it is not to have the
+ * terminal, it is told that it has none, as the kernel does. */
+static void stop_with_it(struct watch *w, int number)
 {
 	bool had_terminal = w->job->has_terminal;
+	bool wants_terminal = number == SIGTTIN || number == SIGTTOU;
 
 	take_back(w);
-	if (!stet_cli_signals_stop_())
-		kill(-w->job->pid,
-		     SIGHUP); /* nobody could continue us, so nobody can continue it */
+	if (!stet_cli_signals_stop_()) {
+		if (number == SIGSTOP)
+			return;
+		if (wants_terminal)
+			kill(-w->job->pid, SIGHUP);
+	}
 	if (had_terminal && stet_cli_has_terminal_(w->job->signals))
 		give(w);
 	kill(-w->job->pid, SIGCONT);
@@ -89,15 +95,14 @@ static void stop_with_it(struct watch *w)
 
 static void stopped(struct watch *w, int number)
 {
-	if (number == SIGTTIN || number == SIGTTOU) {
-		if (stet_cli_has_terminal_(w->job->signals)) { /* W3 */
-			give(w);
-			kill(-w->job->pid, SIGCONT);
-			return;
-		}
+	bool wants_terminal = number == SIGTTIN || number == SIGTTOU;
+
+	if (wants_terminal && stet_cli_has_terminal_(w->job->signals)) { /* W3 */
+		give(w);
+		kill(-w->job->pid, SIGCONT);
+	} else {
+		stop_with_it(w, number);
 	}
-	if (w->job->signals->tty >= 0)
-		stop_with_it(w);
 }
 
 static void take_signals(struct watch *w)

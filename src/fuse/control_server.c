@@ -42,6 +42,8 @@
 #define BACKLOG 64
 #define AGE_STEP_MS 500
 #define ROOM_STEP_MS 100
+#define END_LOOKS 50u /* for the kernel to let us go, after unmounting */
+#define END_LOOK_US 10000
 #define NAME_TRIES 16u
 #define SEND_TIMEOUT_S 10 /* I6, and those that follow */
 #define ANSWER_TIMEOUT_S 120
@@ -697,12 +699,42 @@ static bool name_open_views(struct stet_fuse_server *server, char *why, size_t c
 	return true;
 }
 
+/* Are files open, in whatever mount namespace? What is left of transactions that have ended is of no
+ * use to anybody. */
+static bool is_used(struct stet_fuse_server *server)
+{
+	bool used = false;
+
+	pthread_mutex_lock(&server->lock);
+	for (struct stet_fuse_list *l = server->handles.next; l != &server->handles && !used;
+	     l = l->next)
+		used = stet_fuse_container_of(l, struct stet_fuse_handle, link)
+			       ->node->view->state != STET_FUSE_ENDED;
+	pthread_mutex_unlock(&server->lock);
+	return used;
+}
+
+/* The mount is out of the tree. But every mount namespace that was made meanwhile (a container, a
+ * `run` on another volume) may have a copy of it, which keeps the kernel from letting us go: for
+ * as long as it lasts, used or not. */
+static void end_soon(struct stet_fuse_server *server)
+{
+	for (unsigned i = 0; i < END_LOOKS; i++) {
+		if (fuse_session_exited(server->session))
+			return;
+		usleep(END_LOOK_US);
+	}
+	if (!is_used(server))
+		stet_fuse_session_stop_(server);
+}
+
 static int do_shutdown(struct connection *c, const struct stet_fuse_wire *in)
 {
 	struct stet_fuse_server *server = c->server;
 	bool lazy = in->flags & 1;
 	char why[256] = "";
 	int rc = 0;
+	int sent;
 
 	if (!is_owner(c))
 		return send_result(c, -EPERM, "the mount belongs to another user");
@@ -720,7 +752,10 @@ static int do_shutdown(struct connection *c, const struct stet_fuse_wire *in)
 	}
 	if (rc)
 		c->control->no_begin = false;
-	return send_result(c, rc, why);
+	sent = send_result(c, rc, why);
+	if (!rc && !lazy)
+		end_soon(server);
+	return sent;
 }
 
 /* --- connections --- */

@@ -119,8 +119,9 @@ class Transactions(MountTest):
             file.write("new")
         os.rename(os.path.join(root, "old"), os.path.join(root, "renamed"))
         self.assertEqual(os.listdir(self.path("m")), ["old"])
-        self.assertEqual(self.ok("diff", "m", number).lines, ["A /new", "R /old -> /renamed"])
-        changes = self.ok("diff", "m", number, "--json").json
+        self.assertEqual(self.ok("diff", "m", number).lines, [
+            "R /old -> /renamed", "A /new  (3 bytes)", "1 renamed, 1 added; +3 bytes, -0 bytes"])
+        changes = self.ok("diff", "m", number, "--json").json["changes"]
         self.assertEqual([(c["change"], c["path"]) for c in changes],
                          [("added", "/new"), ("renamed", "/renamed")])
         self.ok("commit", "m", number)

@@ -266,20 +266,24 @@ def test_many_users_at_once(m):
 
 # --- signals ---
 
-def started(m, script, *words):
-    """A run whose command has started, and the number of that."""
+# A shell minds a signal only when what it waits for has ended.
+NAPS = "i=0; while [ $i -lt 300 ]; do sleep 0.1; i=$((i + 1)); done"
+
+
+def started(m, script, *words, first=":"):
+    """A run whose command has started (and done what comes first), and the number of that."""
     note = os.path.join(m.folder, "pid")
     if os.path.exists(note):
         os.unlink(note)
-    process = popen(m, *words, "--", "sh", "-c", f"echo $$ > {note}; {script}")
+    process = popen(m, *words, "--", "sh", "-c", f"{first}; echo $$ > {note}; {script}")
     return process, pid_in(note)
 
 
 def test_signals_abort_and_pass_on(m):
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
         note = os.path.join(m.folder, f"note{number}")
-        process, _ = started(
-            m, f"trap 'echo got > {note}; exit 7' INT TERM HUP QUIT; echo x > f; sleep 30; :")
+        process, _ = started(m, NAPS, first=f"trap 'echo got > {note}; exit 7' INT TERM HUP QUIT;"
+                                            "echo x > f")
         process.send_signal(number)
         output(process, 7)
         equal(read(note), b"got\n", "passed on")
@@ -288,7 +292,7 @@ def test_signals_abort_and_pass_on(m):
         output(process, 128 + number)
         check(is_gone(pid), "the command has ended")
         # A command that succeeds all the same does not commit.
-        process, _ = started(m, "trap 'exit 0' INT TERM HUP QUIT; echo x > f; sleep 30; :")
+        process, _ = started(m, NAPS, first="trap 'exit 0' INT TERM HUP QUIT; echo x > f")
         process.send_signal(number)
         output(process, 128 + number)
     equal(os.listdir(m.dir), [])
@@ -307,7 +311,7 @@ def test_ignored_signals_stay_ignored(m):
 
 
 def test_command_that_will_not_end(m):
-    process, pid = started(m, "trap '' TERM INT; echo x > f; while :; do sleep 1; done")
+    process, pid = started(m, "while :; do sleep 1; done", first="trap '' TERM INT; echo x > f")
     process.send_signal(signal.SIGTERM)
     began = time.monotonic()
     output(process, 137)
@@ -418,6 +422,29 @@ def test_daemons_are_left_alone(m):
     wait_for(lambda: is_gone(pid), "it goes on")
     check(b"0" not in read(note), read(note))
     equal(read(m.path("f")), b"", "nothing came later")
+
+
+def test_namespaces_hold_no_other_mount(m):
+    """A run has copies of all mounts. Another volume can be unmounted nevertheless."""
+    other = os.path.join(m.folder, "other")
+    os.mkdir(other)
+    m.run("mkfs", m.image + "2", "--size", "32M")
+    m.run("mount", m.image + "2", other)
+    process, _ = started(m, f"cat {other}/* ; sleep 60")
+    began = time.monotonic()
+    m.run("umount", other)
+    check(time.monotonic() - began < 5, "at once")
+    m.run("check", m.image + "2")
+    process.terminate()
+    output(process, 143)
+    # Nor do the rests of a run hold its own.
+    note = os.path.join(m.folder, "rest")
+    m.transaction(f"setsid sh -c 'echo $$ > {note}; exec 9< .; exec sleep 60' > /dev/null 2>&1 &"
+                  f"until [ -s {note} ]; do sleep 0.1; done")
+    began = time.monotonic()
+    m.umount()
+    check(time.monotonic() - began < 5, "at once")
+    os.kill(pid_in(note), signal.SIGKILL)
 
 
 # --- stop and continue ---
