@@ -396,10 +396,10 @@ static void test_random(void **state)
 }
 
 /* A view reads the state of its time, whatever is committed and checkpointed meanwhile; with little memory for
- * the delta also when it has moved to the device. */
+ * the delta also when it has moved to the device. So does another one like it, whenever that is made. */
 static void run_views(uint64_t delta_bytes, uint64_t overlays)
 {
-	struct stet_txn *txn[4];
+	struct stet_txn *txn[4], *like[4];
 	struct stet_engine_stats stats;
 	struct model was[4];
 	struct world w;
@@ -419,14 +419,24 @@ static void run_views(uint64_t delta_bytes, uint64_t overlays)
 	for (uint32_t i = 0; i < 2000; i++) {
 		plain(&w);
 		pump(&w);
+		if (i % 500 == 250)
+			assert_int_equal(stet_txn_begin_like(txn[i / 500], &like[i / 500]), 0);
 	}
 	for (uint32_t v = 0; v < 4; v++) {
 		compare_txn(&w, txn[v], &was[v]);
 		compare_scan(&w, txn[v], &was[v]);
 		stet_engine_stats(w.engine, &stats);
-		stet_txn_end(txn[v]);
+		stet_txn_end(v % 2 ? txn[v] : like[v]);
 		assert_int_equal(stet_engine_settle(w.engine), 0);
 	}
+	for (uint32_t v = 0; v < 4; v++) {
+		struct stet_txn *other = v % 2 ? like[v] : txn[v];
+
+		compare_txn(&w, other, &was[v]);
+		compare_scan(&w, other, &was[v]);
+		stet_txn_end(other);
+	}
+	assert_int_equal(stet_engine_settle(w.engine), 0);
 	assert_true(stats.overlays >= overlays);
 	compare(&w);
 	stet_space_check(stet_engine_space(w.engine));
