@@ -1,6 +1,7 @@
 #!/bin/sh
 # The main job, shown on a scratch volume: a real tree goes in as one transaction, a kill in the middle
-# leaves nothing half done, and a command on a mount changes all or nothing.
+# leaves nothing half done, and commands on a mount change all or nothing: an upgrade that fails half way, an agent
+# whose changes are looked at first.
 #
 #	BUILD	the build folder (default: build)
 #	SOURCE	the tree that is copied (default: /usr/include)
@@ -65,23 +66,65 @@ if [ "$(id -u)" != 0 ] || [ ! -c /dev/fuse ]; then
 	exit 0
 fi
 
-say "Mounted, any command runs as one transaction. This one fails half way:"
 mkdir "$MNT"
+cat > "$WORK/upgrade.sh" <<'END'
+set -e
+echo "version = 2" > app/version
+rm app/plugins/old
+cp "$1" app/plugins/new
+sed -i "s/^port = .*/port = 8080/" app/app.conf
+END
+cat > "$WORK/agent.sh" <<'END'
+sed -i "s/^port = .*/port = 8081/" app/app.conf
+rm -r app/plugins
+ln -sf /tmp/elsewhere app/version
+END
+
+# A command as a user types it, with his short names.
+tell()
+{
+	printf '$ %s\n' "$*"
+}
+
+say "Mounted, any command runs as one transaction. A program is installed, by any means:"
 show mount "$VOLUME" "$MNT"
 mounted=yes
-top=$(basename "$SOURCE")
-printf '$ stetfs run %s -- sh -c "rm -rf %s; mkdir app; echo half > app/new; exit 1"\n' "$MNT" "$top"
-"$STETFS" run "$MNT" -- sh -c "rm -rf $top; mkdir app; echo half > app/new; exit 1" ||
-	echo "(exit code $?)"
-printf '$ ls %s\n' "$MNT"
-ls "$MNT"
+mkdir -p "$MNT/app/plugins"
+echo "version = 1" > "$MNT/app/version"
+echo old > "$MNT/app/plugins/old"
+printf 'name = demo\nport = 80\n' > "$MNT/app/app.conf"
+tell "find $MNT/app -type f"
+find "$MNT/app" -type f | sort
 
-say "This one succeeds, and all of it is there at once:"
-printf '$ stetfs run %s -- sh -c "rm -rf %s; mkdir app; echo done > app/new"\n' "$MNT" "$top"
-"$STETFS" run "$MNT" -- sh -c "rm -rf $top; mkdir app; echo done > app/new"
-printf '$ ls %s; cat %s/app/new\n' "$MNT" "$MNT"
-ls "$MNT"
-cat "$MNT/app/new"
+say "Its upgrade fails half way, and nothing has happened:"
+tell "cat upgrade.sh"
+cat "$WORK/upgrade.sh"
+tell "stetfs run $MNT -- sh upgrade.sh /no/such/plugin"
+"$STETFS" run "$MNT" -- sh "$WORK/upgrade.sh" /no/such/plugin || echo "(exit code $?)"
+tell "cat $MNT/app/version; ls $MNT/app/plugins"
+cat "$MNT/app/version"
+ls "$MNT/app/plugins"
+
+say "It succeeds, and all of it is there at once:"
+tell "stetfs run $MNT -- sh upgrade.sh plugin"
+echo plugin > "$WORK/plugin"
+"$STETFS" run "$MNT" -- sh "$WORK/upgrade.sh" "$WORK/plugin"
+tell "cat $MNT/app/version; ls $MNT/app/plugins"
+cat "$MNT/app/version"
+ls "$MNT/app/plugins"
+
+say "An agent that nobody quite trusts. What it has done is shown, and dropped:"
+tell "stetfs run --confirm $MNT -- ./agent"
+STETFS_PAGER="cat -" python3 test/answer.py "ist all: " d "ist all: " n -- \
+	"$STETFS" run --confirm "$MNT" -- sh "$WORK/agent.sh" || echo "(exit code $?)"
+tell "cat $MNT/app/version"
+cat "$MNT/app/version"
+
+say "The same, and the answer is yes:"
+tell "stetfs run --confirm $MNT -- ./agent"
+python3 test/answer.py "ist all: " y -- "$STETFS" run --confirm "$MNT" -- sh "$WORK/agent.sh"
+tell "ls -l $MNT/app"
+ls -l "$MNT/app"
 show umount "$MNT"
 mounted=no
 show check "$VOLUME"

@@ -143,8 +143,8 @@ void stet_cli_review_ask_(struct stet_cli_review *r)
 	char line[ANSWER_MAX];
 	bool answered = false;
 
-	tcflush(r->signals->tty, TCIFLUSH); /* V2 */
 	while (!answered) {
+		tcflush(r->signals->tty, TCIFLUSH); /* V2 */
 		say(r, question);
 		switch (read_line(r, line)) {
 		case GOT_LINE:
