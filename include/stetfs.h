@@ -313,8 +313,9 @@ STET_API_CHECKED int stet_freeze(struct stet_txn *txn);
 void stet_abort(struct stet_txn *txn);
 
 /**
- * Writes the text of the conflict that doomed the transaction into buf, NUL terminated and cut to cap.
- * Returns the length of the whole text, 0 when there was no conflict.
+ * Writes the text of the conflict that doomed the transaction into buf, NUL terminated and cut to cap: the
+ * path that it is about, as far as that is found, and what was in the way. Returns the length of the whole
+ * text, 0 when there was no conflict.
  */
 size_t stet_conflict_text(struct stet_txn *txn, char *buf, size_t cap);
 

@@ -23,6 +23,7 @@
 #include "base/list.h"
 #include "base/lock.h"
 #include "base/mem.h"
+#include "base/text.h"
 #include "base/vec.h"
 #include "fs/fs.h"
 #include "txn/engine.h"
@@ -169,6 +170,10 @@ bool stet_api_clean_wanted_(const struct stet_volume *vol);
 STET_CHECKED int stet_api_clean_step_(struct stet_volume *vol, struct stet_ticket *ticket);
 
 /// Transactions (transaction.c) ///
+
+/* Adds what an item is about, by its path (whereis.c). Without the volume's lock. False: no path is found,
+ * and nothing was added. */
+bool stet_api_where_(struct stet_volume *vol, const struct stet_key *key, struct stet_text *ret);
 
 enum stet_api_tx_state {
 	STET_API_TX_OPEN,

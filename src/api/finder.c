@@ -319,14 +319,25 @@ int stet_finder_search_(struct stet_finder *f)
 
 /* --- life --- */
 
+static void init(struct stet_finder *f, struct stet_volume *vol)
+{
+	*f = (struct stet_finder){ .vol = vol };
+	stet_hash_init(&f->places, 6);
+	stet_hash_init(&f->lost, 6);
+	stet_hash_init(&f->given, 6);
+}
+
+int stet_finder_open_committed_(struct stet_finder *f, struct stet_volume *vol)
+{
+	init(f, vol);
+	return stet_api_view_begin_(vol, &f->view);
+}
+
 int stet_finder_open_(struct stet_finder *f, struct stet_tx *txn, bool claimed)
 {
 	int rc;
 
-	*f = (struct stet_finder){ .vol = txn->vol };
-	stet_hash_init(&f->places, 6);
-	stet_hash_init(&f->lost, 6);
-	stet_hash_init(&f->given, 6);
+	init(f, txn->vol);
 	rc = stet_api_view_like_(txn, &f->view);
 	if (!rc) {
 		stet_api_lock_(f->vol);

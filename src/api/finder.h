@@ -33,6 +33,8 @@ struct stet_finder {
 /* Collects what the transaction touches. Closed by the other in any case. Without the volume's lock. claimed:
  * the caller has seen to it that the transaction stays and that no call runs in it. */
 STET_CHECKED int stet_finder_open_(struct stet_finder *f, struct stet_tx *txn, bool claimed);
+/* To ask for paths in the committed state only. */
+STET_CHECKED int stet_finder_open_committed_(struct stet_finder *f, struct stet_volume *vol);
 void stet_finder_close_(struct stet_finder *f);
 
 /* What is known of an inode's place; NULL: nothing. Files: after a search. */

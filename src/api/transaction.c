@@ -395,21 +395,55 @@ int stet_commit(struct stet_tx *txn, unsigned flags)
 
 /* --- looking --- */
 
-size_t stet_conflict_text(struct stet_tx *txn, char *buf, size_t cap)
+/* The subject of a conflict, copied; false: there is none. The caller holds the volume's lock. */
+static bool get_subject(const struct stet_tx *tx, struct stet_key *ret, const char **ret_why)
 {
-	const char *text;
-	size_t len;
+	const struct stet_key *key = tx->txn ? stet_txn_conflict_key(tx->txn) : NULL;
 
-	stet_api_lock_(txn->vol);
-	text = txn->txn ? stet_txn_conflict_text(txn->txn) : "";
-	len = strlen(text);
+	if (!key)
+		return false;
+	stet_key_copy(ret, key);
+	*ret_why = stet_txn_conflict_why(tx->txn);
+	return true;
+}
+
+static size_t copy_text(const char *text, char *buf, size_t cap)
+{
+	size_t len = strlen(text);
+
 	if (cap > 0) {
 		size_t n = len < cap ? len : cap - 1;
 
 		memcpy(buf, text, n);
 		buf[n] = 0;
 	}
+	return len;
+}
+
+size_t stet_conflict_text(struct stet_tx *txn, char *buf, size_t cap)
+{
+	struct stet_text text;
+	struct stet_key key;
+	const char *why;
+	size_t len;
+	bool found;
+
+	stet_text_init(&text);
+	stet_api_lock_(txn->vol);
+	found = get_subject(txn, &key, &why);
 	stet_api_unlock_(txn->vol);
+	if (found)
+		found = stet_api_where_(txn->vol, &key, &text);
+	if (found)
+		stet_text_printf(&text, ": %s", why);
+	if (found && !text.truncated) {
+		len = copy_text(stet_text_cstr(&text), buf, cap);
+	} else {
+		stet_api_lock_(txn->vol);
+		len = copy_text(txn->txn ? stet_txn_conflict_text(txn->txn) : "", buf, cap);
+		stet_api_unlock_(txn->vol);
+	}
+	stet_text_release(&text);
 	return len;
 }
 

@@ -22,6 +22,14 @@
 
 /* --- claims --- */
 
+static int conflict(struct stet_fs_ctx *ctx, uint64_t ino, const char *why)
+{
+	struct stet_key key;
+
+	stet_key_inode(&key, ino);
+	return stet_txn_conflict(ctx->txn, &key, why);
+}
+
 static int lives(struct stet_fs_ctx *ctx, uint64_t ino, bool *ret)
 {
 	struct fs_inode in;
@@ -40,10 +48,7 @@ static int check_dir(struct stet_fs_ctx *ctx, uint64_t ino)
 	 * locked. */
 	if (rc || ok || stet_state_claimed_(ctx, ino, STET_CLAIM_EMPTY))
 		return rc;
-	return stet_txn_conflict(ctx->txn,
-				 "directory %" PRIu64
-				 ", in which names changed, was removed by another",
-				 ino);
+	return conflict(ctx, ino, "names in it were changed; another removed it");
 }
 
 static int check_empty(struct stet_fs_ctx *ctx, uint64_t ino)
@@ -52,8 +57,7 @@ static int check_empty(struct stet_fs_ctx *ctx, uint64_t ino)
 
 	if (rc != -ENOTEMPTY)
 		return rc;
-	return stet_txn_conflict(
-		ctx->txn, "directory %" PRIu64 " was removed; another added a name to it", ino);
+	return conflict(ctx, ino, "it was removed; another added a name to it");
 }
 
 static int check_gain(struct stet_fs_ctx *ctx, uint64_t ino)
@@ -71,8 +75,7 @@ static int check_gain(struct stet_fs_ctx *ctx, uint64_t ino)
 		return rc;
 	if (!rc && i.nlink > 0)
 		return 0;
-	return stet_txn_conflict(ctx->txn,
-				 "inode %" PRIu64 " was given a name; another took its last", ino);
+	return conflict(ctx, ino, "it was given a name; another took its last");
 }
 
 static int check_tree(struct stet_fs_ctx *ctx, uint64_t ino)
@@ -87,10 +90,7 @@ static int check_tree(struct stet_fs_ctx *ctx, uint64_t ino)
 		rc = stet_dir_is_below_(ctx, in.i.parent, ino, &loop);
 	if (rc || !loop)
 		return rc;
-	return stet_txn_conflict(ctx->txn,
-				 "directory %" PRIu64 " would lie below itself: another moved "
-				 "one of its parents",
-				 ino);
+	return conflict(ctx, ino, "it would lie below itself: another moved one of its parents");
 }
 
 static int check_alive(struct stet_fs_ctx *ctx, uint64_t ino)
@@ -100,8 +100,7 @@ static int check_alive(struct stet_fs_ctx *ctx, uint64_t ino)
 
 	if (rc != -ENOENT)
 		return rc;
-	return stet_txn_conflict(ctx->txn, "inode %" PRIu64 " was changed; another removed it",
-				 ino);
+	return conflict(ctx, ino, "it was changed; another removed it");
 }
 
 static int check_claim(struct stet_fs_ctx *ctx, const struct fs_claim *claim)

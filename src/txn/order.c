@@ -30,14 +30,7 @@ static int compare_key(struct stet_txn *txn, const struct stet_key *key, uint32_
 
 static int read_changed(struct stet_txn *txn, const struct stet_key *key)
 {
-	struct stet_text t;
-
-	stet_text_init(&t);
-	stet_key_print(&t, key->b, key->bytes);
-	int rc = stet_txn_conflict(txn, "%s was read and has been changed by another since",
-				   stet_text_cstr(&t));
-	stet_text_release(&t);
-	return rc;
+	return stet_txn_conflict(txn, key, "it was read, and another has changed it since");
 }
 
 static int validate_keys(struct stet_txn *txn)

@@ -117,6 +117,7 @@ void stet_txn_end(struct stet_txn *txn)
 		engine->txn_count--;
 	}
 	stet_text_release(&txn->conflict);
+	stet_free(txn->conflict_key);
 	stet_free(txn);
 }
 
@@ -193,25 +194,61 @@ bool stet_txn_doomed(const struct stet_txn *txn)
 	return txn->doomed != 0;
 }
 
-int stet_txn_conflict(struct stet_txn *txn, const char *fmt, ...)
+static void print_subject(struct stet_text *t, const struct stet_key *key)
 {
-	char line[512];
-	va_list args;
+	uint64_t ino = stet_key_object(key->b);
+	const size_t head = sizeof(uint64_t) + 1; /* what a name follows */
 
-	va_start(args, fmt);
-	vsnprintf(line, sizeof(line), fmt, args);
-	va_end(args);
+	switch (stet_key_get_kind(key->b)) {
+	case STET_KIND_DIRENT:
+		stet_text_puts(t, "the name ");
+		stet_text_name(t, key->b + head, key->bytes - head);
+		stet_text_printf(t, " in directory %llu", (unsigned long long)ino);
+		return;
+	case STET_KIND_XATTR:
+		stet_text_name(t, key->b + head, key->bytes - head);
+		stet_text_printf(t, " of inode %llu", (unsigned long long)ino);
+		return;
+	default:
+		stet_text_printf(t, "inode %llu", (unsigned long long)ino);
+	}
+}
+
+int stet_txn_conflict(struct stet_txn *txn, const struct stet_key *subject, const char *why)
+{
+	struct stet_text t;
+	int rc;
+
+	stet_text_init(&t);
+	print_subject(&t, subject);
+	stet_text_printf(&t, ": %s", why);
 	if (!txn->doomed) {
-		stet_text_puts(&txn->conflict, line);
+		stet_text_puts(&txn->conflict, stet_text_cstr(&t));
+		txn->conflict_key = stet_calloc(1, sizeof(*txn->conflict_key));
+		if (txn->conflict_key)
+			stet_key_copy(txn->conflict_key, subject);
+		txn->conflict_why = why;
 		txn->engine->stats.conflicts++;
 	}
 	stet_txn_doom(txn, -EBUSY);
-	return STET_FAIL(-EBUSY, "conflict: %s", line);
+	rc = STET_FAIL(-EBUSY, "conflict: %s", stet_text_cstr(&t));
+	stet_text_release(&t);
+	return rc;
 }
 
 const char *stet_txn_conflict_text(const struct stet_txn *txn)
 {
 	return stet_text_cstr(&txn->conflict);
+}
+
+const struct stet_key *stet_txn_conflict_key(const struct stet_txn *txn)
+{
+	return txn->conflict_key;
+}
+
+const char *stet_txn_conflict_why(const struct stet_txn *txn)
+{
+	return txn->conflict_why;
 }
 
 static struct stet_txn *txn_of(struct stet_lock_owner *owner)
@@ -283,13 +320,7 @@ int stet_txn_unchanged(struct stet_txn *txn, const struct stet_key *key, uint32_
 		return b;
 	if (engine->hooks.same(engine->hooks.arg, key, mask, a ? NULL : &then, b ? NULL : &now))
 		return 0;
-	struct stet_text t;
-	stet_text_init(&t);
-	stet_key_print(&t, key->b, key->bytes);
-	int rc = stet_txn_conflict(txn, "%s was changed by another since this transaction began",
-				   stet_text_cstr(&t));
-	stet_text_release(&t);
-	return rc;
+	return stet_txn_conflict(txn, key, "another has changed it since this transaction began");
 }
 
 /* Items end in leaves that may be half empty, each written meta_copies times. What does not fill a block

@@ -52,10 +52,14 @@ bool stet_txn_changed(const struct stet_txn *txn); /* has staged anything */
 /* From now on only stet_txn_end helps; every call answers -EBUSY (or `why`). */
 void stet_txn_doom(struct stet_txn *txn, int why);
 bool stet_txn_doomed(const struct stet_txn *txn);
-/* Records the conflict (first one stays) and dooms the transaction; returns -EBUSY. */
-int stet_txn_conflict(struct stet_txn *txn, const char *fmt, ...)
-	__attribute__((format(printf, 2, 3)));
-const char *stet_txn_conflict_text(const struct stet_txn *txn); /* "" = none */
+/* Records the conflict (first one stays) and dooms the transaction; returns -EBUSY. subject: what it is
+ * about, an item of a name, an inode, or something in it; why: a sentence about "it", constant. */
+int stet_txn_conflict(struct stet_txn *txn, const struct stet_key *subject, const char *why);
+/* "SUBJECT: WHY", with numbers for inodes; "" = none. Whoever knows paths asks for the parts, which are
+ * NULL if there is no conflict, or none with a subject. */
+const char *stet_txn_conflict_text(const struct stet_txn *txn);
+const struct stet_key *stet_txn_conflict_key(const struct stet_txn *txn);
+const char *stet_txn_conflict_why(const struct stet_txn *txn);
 struct stet_txn_info {
 	uint64_t id, view_serial, locks_held, staged_bytes, waiting_for;
 	int64_t begun_ns;

@@ -358,6 +358,8 @@ struct stet_txn {
 	STET_VEC(struct stet_read_range) ranges;
 
 	struct stet_text conflict;
+	struct stet_key *conflict_key; /* owned; NULL: none */
+	const char *conflict_why;
 	void *user;
 	void (*user_release)(void *user);
 };

@@ -164,8 +164,42 @@ class Transactions(MountTest):
         with open(os.path.join(root, "g"), "w", encoding="utf-8") as file:
             file.write("g")
         self.put("f", "theirs")
-        self.fails("commit", "m", number, says="not committed")
+        self.fails("commit", "m", number,
+                   says=f"{number}: not committed: /f: it was read, and another has changed it since")
         self.assertEqual(sorted(os.listdir(self.path("m"))), ["f"])
+
+
+    def test_conflicts_are_named(self):
+        """By the path that they are about."""
+        os.makedirs(self.path("m/d/sub"))
+        self.put("d/f", "0")
+        number, root = self.begin()
+        self.put("d/f", "1")
+        with self.assertRaises(OSError):
+            with open(os.path.join(root, "d/f"), "w", encoding="utf-8") as file:
+                file.write("mine")
+        self.fails("commit", "m", number, says="not committed: /d/f: another has changed it since "
+                   "this transaction began")
+        number, root = self.begin()
+        os.mkdir(self.path("m/d/new"))
+        with self.assertRaises(OSError):
+            os.mkdir(os.path.join(root, "d/new"))
+        self.fails("commit", "m", number, says="not committed: the name /d/new: another has changed")
+        number, root = self.begin("--serializable")
+        os.listdir(os.path.join(root, "d"))
+        os.mkdir(os.path.join(root, "mine"))
+        self.put("d/y", "y")
+        self.fails("commit", "m", number, says="not committed: /d: it was read, and another has")
+        number, root = self.begin()
+        self.put("gone", "")
+        os.setxattr(self.path("m/d/f"), "user.x", b"1")
+        with self.assertRaises(OSError):
+            os.setxattr(os.path.join(root, "d/f"), "user.x", b"2")
+        self.fails("commit", "m", number, says="not committed: user.x of /d/f: another has changed")
+        number, root = self.begin()
+        os.link(os.path.join(root, "d/f"), os.path.join(root, "again"))
+        os.unlink(self.path("m/d/f"))
+        self.fails("commit", "m", number, says=": it was given a name; another took its last")
 
 
 class Run(MountTest):
