@@ -28,6 +28,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <syslog.h>
@@ -320,6 +321,20 @@ void stet_fuse_openings_cancel_(struct stet_fuse_server *server, const struct st
 
 /* --- LOCKING --- */
 
+/* Who has it, the library says; by which name it was opened, we may know. */
+static void log_busy(const struct opening *o)
+{
+	char name[STET_FUSE_NAME_MAX + 1] = "a file";
+
+	if (!stet_fuse_may_log_(o->server))
+		return;
+	pthread_mutex_lock(&o->server->lock);
+	if (o->node->names)
+		snprintf(name, sizeof(name), "%s", o->node->names->name);
+	pthread_mutex_unlock(&o->server->lock);
+	stet_fuse_log_(LOG_INFO, "%s was not opened for writing: %s", name, stet_error_text());
+}
+
 /* From a thread of the library. Has a reference of its own. */
 static void lock_answered(void *arg, int result, struct stet_ll_lock *lock)
 {
@@ -335,8 +350,8 @@ static void lock_answered(void *arg, int result, struct stet_ll_lock *lock)
 	pthread_mutex_unlock(&server->opening_lock);
 	take_callback(o);
 	o->handle->lock = lock;
-	if (result == -EBUSY && stet_fuse_may_log_(server))
-		stet_fuse_log_(LOG_INFO, "open for writing: %s", stet_error_text());
+	if (result == -EBUSY)
+		log_busy(o);
 	if (result)
 		fail(o, result);
 	else

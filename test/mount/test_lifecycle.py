@@ -229,6 +229,27 @@ def test_service_manager(m):
     m.mount()
 
 
+def test_who_has_the_file(m):
+    """An open(2) that waited in vain is told in the log, with who has the file; and a flood is not."""
+    m.umount()
+    daemon = subprocess.Popen([STETFS, "mount", "-f", m.image, m.dir, "-o", "lock_timeout=0.01"],
+                              stderr=subprocess.PIPE)
+    wait_for(lambda: m.is_mounted() and records(m), "it mounts")
+    write(m.path("f"), b"x")
+    ino = os.stat(m.path("f")).st_ino
+    number, root = m.begin()
+    with open(os.path.join(root, "f"), "r+b"):
+        for _ in range(50):
+            fails(errno.EBUSY, os.open, m.path("f"), os.O_WRONLY)
+    daemon.send_signal(signal.SIGTERM)
+    lines = daemon.communicate(timeout=20)[1].decode().splitlines()
+    told = [line for line in lines if "not opened" in line]
+    equal(set(told), {f"stetfs: f was not opened for writing: inode {ino} is locked by "
+                      f"transaction {number}"}, "log")
+    equal(len(told), 20, "lines")
+    m.mount()
+
+
 def test_odd_names(m):
     """One line each, in the log, to the service manager and in errors."""
     m.umount()
