@@ -22,23 +22,41 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int by_value(const void *a, const void *b)
+/* Is it open, other than as a directory; mapped: so that it may be written by mappings? */
+static bool is_open_locked(const struct stet_fuse_node *node, bool mapped)
 {
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+	for (struct stet_fuse_list *l = node->open.next; l != &node->open; l = l->next) {
+		const struct stet_fuse_handle *handle =
+			stet_fuse_container_of(l, struct stet_fuse_handle, link);
 
-	return (x > y) - (x < y);
+		if (!mapped || (!handle->listing && (handle->flags & O_ACCMODE) == O_RDWR))
+			return true;
+	}
+	return false;
 }
 
-static void sort_and_unite(struct stet_fuse_ids *ids)
+static bool take_locked(const struct stet_fuse_node *node, bool mapped, struct stet_fuse_ids *ret)
 {
-	size_t n = 0;
+	if (node->kind != STET_FUSE_NODE_INO || !is_open_locked(node, mapped))
+		return true;
+	return stet_fuse_ids_add_(ret, node->id);
+}
 
-	if (ids->count > 1)
-		qsort(ids->id, ids->count, sizeof(*ids->id), by_value);
-	for (size_t i = 0; i < ids->count; i++)
-		if (n == 0 || ids->id[n - 1] != ids->id[i])
-			ids->id[n++] = ids->id[i];
-	ids->count = n;
+/* All nodes: only a transaction's are listed. */
+static bool collect_all_locked(struct stet_fuse_server *server, const struct stet_fuse_view *view,
+			       bool mapped, struct stet_fuse_ids *ret)
+{
+	bool all = true;
+
+	for (size_t i = 0; i <= server->by_id.mask; i++)
+		for (struct stet_fuse_link *l = server->by_id.slot[i]; l; l = l->next) {
+			const struct stet_fuse_node *node =
+				stet_fuse_container_of(l, struct stet_fuse_node, by_id);
+
+			if (node->view == view)
+				all = take_locked(node, mapped, ret) && all;
+		}
+	return all;
 }
 
 /* The nodes of a view's open files; mapped: only of those that may be written by mappings. False:
@@ -49,18 +67,14 @@ static bool collect(struct stet_fuse_server *server, const struct stet_fuse_view
 	bool all = true;
 
 	pthread_mutex_lock(&server->lock);
-	for (struct stet_fuse_list *l = server->handles.next; l != &server->handles; l = l->next) {
-		const struct stet_fuse_handle *handle =
-			stet_fuse_container_of(l, struct stet_fuse_handle, link);
-
-		if (handle->node->view != view || handle->node->kind != STET_FUSE_NODE_INO)
-			continue;
-		if (mapped && (handle->listing || (handle->flags & O_ACCMODE) != O_RDWR))
-			continue;
-		all = stet_fuse_ids_add_(ret, handle->node->id) && all;
-	}
+	if (view->kind != STET_FUSE_TXN)
+		all = collect_all_locked(server, view, mapped, ret);
+	else
+		for (struct stet_fuse_list *l = view->nodes.next; l != &view->nodes; l = l->next)
+			all = take_locked(stet_fuse_container_of(l, struct stet_fuse_node, of_view),
+					  mapped, ret) &&
+			      all;
 	pthread_mutex_unlock(&server->lock);
-	sort_and_unite(ret);
 	return all;
 }
 

@@ -136,6 +136,7 @@ struct stet_fuse_node {
 	struct stet_fuse_link by_id;   /* server.by_id */
 	struct stet_fuse_link by_ino;  /* server.by_ino; not when replaced */
 	struct stet_fuse_list of_view; /* view.nodes; none: not TXN, or let go */
+	struct stet_fuse_list open;    /* of handle.link: opened, or being opened */
 	struct stet_fuse_view
 		*view; /* referenced; changes once, when it is replaced: MAIN to OLD */
 	bool replaced;
@@ -202,8 +203,7 @@ struct stet_fuse_server {
 	pthread_mutex_t lock;
 	pthread_cond_t drained; /* calls of a view or node have ended */
 	struct stet_fuse_table by_id, by_ino;
-	struct stet_fuse_list views;   /* of view.link, all but main */
-	struct stet_fuse_list handles; /* of handle.link */
+	struct stet_fuse_list views; /* of view.link, all but main */
 	struct stet_fuse_view main_view;
 	uint64_t next_id, next_seq, next_tag;
 
@@ -346,7 +346,7 @@ bool stet_fuse_guard_entry_(struct stet_fuse_server *server, const struct stet_f
 struct stet_fuse_listing;
 
 struct stet_fuse_handle {
-	struct stet_fuse_list link;        /* server.handles */
+	struct stet_fuse_list link;        /* node.open */
 	struct stet_fuse_node *node;       /* counted in node.handles, or node.openings before */
 	int flags;                         /* of open(2) */
 	struct stet_ll_lock *lock;         /* plain writers; NULL: none */

@@ -24,6 +24,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <syslog.h>
@@ -34,6 +35,7 @@
 #define WHY_MAX 1024
 #define BUSY_PAUSE_US 20000 /* ten seconds together */
 #define BUSY_TRIES 500u
+#define FILES_WANTED 4096u
 
 struct daemon_state {
 	struct stet_fuse_server server;
@@ -292,21 +294,27 @@ static int start(struct daemon_state *d)
 
 /* --- end --- */
 
-/* The kernel will not release what it had open. */
-static void end_handles(struct stet_fuse_server *server)
+static void end_handles_of(struct stet_fuse_server *server, struct stet_fuse_node *node)
 {
-	struct stet_fuse_list *l = server->handles.next;
+	while (!stet_fuse_list_empty(&node->open)) {
+		struct stet_fuse_handle *handle =
+			stet_fuse_container_of(node->open.next, struct stet_fuse_handle, link);
 
-	while (l != &server->handles) {
-		struct stet_fuse_handle *handle = stet_fuse_container_of(l, struct stet_fuse_handle,
-									 link);
-
-		l = l->next;
 		stet_fuse_list_del(&handle->link);
 		stet_ll_close_lock(server->vol, handle->lock);
 		stet_fuse_listing_destroy_(handle->listing);
+		/* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): it left the list */
 		free(handle);
 	}
+}
+
+/* The kernel will not release what it had open. */
+static void end_handles(struct stet_fuse_server *server)
+{
+	for (size_t i = 0; server->by_id.slot && i <= server->by_id.mask; i++)
+		for (struct stet_fuse_link *l = server->by_id.slot[i]; l; l = l->next)
+			end_handles_of(server,
+				       stet_fuse_container_of(l, struct stet_fuse_node, by_id));
 }
 
 /* I3. Also of what was started in part. */
@@ -342,12 +350,24 @@ static int stop(struct daemon_state *d)
 	return rc;
 }
 
+/* A descriptor for each connection, and a few for each worker. */
+static void raise_limits(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur >= FILES_WANTED)
+		return;
+	limit.rlim_cur = limit.rlim_max < FILES_WANTED ? limit.rlim_max : FILES_WANTED;
+	(void)setrlimit(RLIMIT_NOFILE, &limit); /* without it, there are fewer connections */
+}
+
 static int run(struct daemon_state *d)
 {
 	sigset_t set = ending_signals(), before;
 	int rc, closed;
 
 	signal(SIGPIPE, SIG_IGN);
+	raise_limits();
 	pthread_sigmask(SIG_BLOCK, &set, &before); /* I2: inherited by every thread */
 	stet_fuse_log_open_(d->options.foreground);
 	stet_fuse_notify_open_(d->options.foreground);

@@ -78,6 +78,7 @@ static struct stet_fuse_node *make_locked(struct stet_fuse_server *server, uint6
 	stet_fuse_table_add(&server->by_id, &node->by_id, stet_fuse_mix(id));
 	stet_fuse_table_add(&server->by_ino, &node->by_ino, hash_of(view, ino));
 	stet_fuse_list_init(&node->of_view);
+	stet_fuse_list_init(&node->open);
 	if (view->kind == STET_FUSE_TXN)
 		stet_fuse_list_add(&view->nodes, &node->of_view);
 	return node;
@@ -117,7 +118,6 @@ int stet_fuse_nodes_init_(struct stet_fuse_server *server)
 	stet_fuse_list_init(&server->main_view.link);
 	stet_fuse_list_init(&server->main_view.nodes);
 	stet_fuse_list_init(&server->views);
-	stet_fuse_list_init(&server->handles);
 	if (!stet_fuse_table_init(&server->by_id) || !stet_fuse_table_init(&server->by_ino) ||
 	    !make_fixed(server))
 		return -ENOMEM;

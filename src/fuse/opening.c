@@ -70,7 +70,7 @@ struct stet_fuse_handle *stet_fuse_handle_create_(struct stet_fuse_server *serve
 	handle->flags = flags;
 	pthread_mutex_lock(&server->lock);
 	node->openings++;
-	stet_fuse_list_add(&server->handles, &handle->link);
+	stet_fuse_list_add(&node->open, &handle->link);
 	pthread_mutex_unlock(&server->lock);
 	return handle;
 }

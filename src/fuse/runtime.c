@@ -40,6 +40,8 @@
 #define RECORD_SUFFIX STET_FUSE_RECORD_SUFFIX
 #define SOCKET_SUFFIX STET_FUSE_SOCKET_SUFFIX
 #define RECORD_MAX ((size_t)64 * 1024)
+#define ENTRIES_MAX \
+	4096u /* looked at in one directory: a user may have made many, for root to read */
 #define LOCK_TRIES 100u
 #define LOCK_PAUSE_US 2000
 
@@ -348,6 +350,7 @@ static bool records_in(const char *path, bool of_root, stet_fuse_record_fn *fn, 
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stet_control_mount *mount;
 	struct dirent *entry;
+	unsigned count = 0;
 	bool stop = false;
 	struct stat st;
 	DIR *dir;
@@ -360,7 +363,7 @@ static bool records_in(const char *path, bool of_root, stet_fuse_record_fn *fn, 
 		return false;
 	}
 	mount = calloc(1, sizeof(*mount));
-	while (mount && !stop && (entry = readdir(dir)))
+	while (mount && !stop && count++ < ENTRIES_MAX && (entry = readdir(dir)))
 		if (ends_with(entry->d_name, RECORD_SUFFIX) &&
 		    read_record(dirfd(dir), entry->d_name, mount) &&
 		    (of_root || st.st_uid == geteuid() || st.st_uid == mount->uid)) /* I2 */

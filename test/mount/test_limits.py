@@ -156,10 +156,10 @@ def test_slow_readers(m):
             time.sleep(0.02)
         began = time.monotonic()
         equal(Client(path).ask(ABORT, number=int(read(ready)))[0], 0, "abort")
-        check(time.monotonic() - began < 5, "abort waits for who reads")
+        check(time.monotonic() - began < 30, "abort waits for who reads")  # it would be 600
         pid = m.daemon()
         os.kill(pid, signal.SIGTERM)
-        wait_gone(pid, 15)
+        wait_gone(pid, 30)
     finally:
         write(stop, b"")
         user.join()
