@@ -742,7 +742,7 @@ static int do_shutdown(struct connection *c, const struct stet_fuse_wire *in)
 	if (!lazy && name_open_views(server, why, sizeof(why))) {
 		rc = -EBUSY;
 	} else {
-		rc = stet_fuse_unmount_(server->dir, lazy);
+		rc = stet_fuse_take_out_(server, lazy);
 		if (rc == -EBUSY)
 			snprintf(why, sizeof(why),
 				 "in use: some process has files open there, or "

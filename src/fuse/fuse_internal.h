@@ -234,6 +234,7 @@ struct stet_fuse_server {
 	/* --- atomic --- */
 	struct stet_fuse_counters counters;
 	_Atomic bool stopping;
+	_Atomic bool taken_out; /* of the tree, by us: libfuse need not do it, and could not */
 	_Atomic uint64_t listing_marks; /* names that listings keep for seeking */
 	_Atomic int64_t log_began_s;    /* log.c, I3 */
 	_Atomic uint64_t log_lines;
@@ -554,6 +555,8 @@ bool stet_fuse_kills_privileges_(void);
 void stet_fuse_session_stop_(struct stet_fuse_server *server);
 /* Takes the mount out of the tree. -EBUSY. */
 int stet_fuse_unmount_(const char *dir, bool lazy);
+/* The same of our own mount. */
+int stet_fuse_take_out_(struct stet_fuse_server *server, bool lazy);
 
 /// Control (control_server.c, wire.c, runtime.c) ///
 

@@ -103,10 +103,11 @@ static void cut_off(struct daemon_state *d)
 {
 	struct stet_fuse_server *server = &d->server;
 
+	stet_fuse_log_(LOG_WARNING, "%s is in use: its users are cut off", server->dir);
 	/* A commit in progress may need the kernel's pages, and for that the workers. */
 	stet_fuse_control_stop_(server);
 	stet_fuse_flush_view_(server, &server->main_view);
-	(void)!stet_fuse_unmount_(server->dir, true);
+	(void)!stet_fuse_take_out_(server, true);
 	while (!d->served) {
 		stet_fuse_session_stop_(server);
 		nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
@@ -124,7 +125,7 @@ static void *wait_for_signal(void *arg)
 	if (d->served)
 		return NULL; /* the signal is our own, to end this thread */
 	stet_fuse_log_(LOG_INFO, "signal %d: unmounting %s", signal, d->server.dir);
-	if (stet_fuse_unmount_(d->server.dir, false) != 0)
+	if (stet_fuse_take_out_(&d->server, false) != 0)
 		cut_off(d);
 	return NULL;
 }
@@ -327,7 +328,7 @@ static int stop(struct daemon_state *d)
 	if (server->mounted)
 		stet_fuse_notify_("STOPPING=1", "writing a checkpoint to", server->volume);
 	stet_fuse_control_stop_(server);
-	if (server->mounted)
+	if (server->mounted && !server->taken_out)
 		fuse_session_unmount(server->session);
 	if (server->vol) {
 		stet_fuse_openings_cancel_(server, NULL);

@@ -329,6 +329,15 @@ int stet_fuse_unmount_(const char *dir, bool lazy)
 	return umount2(dir, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) == 0 ? 0 : -errno;
 }
 
+int stet_fuse_take_out_(struct stet_fuse_server *server, bool lazy)
+{
+	int rc = stet_fuse_unmount_(server->dir, lazy);
+
+	if (!rc)
+		server->taken_out = true;
+	return rc;
+}
+
 /* --- serving --- */
 
 static void interrupt_only(int signal)

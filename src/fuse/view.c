@@ -587,6 +587,8 @@ void stet_fuse_views_end_(struct stet_fuse_server *server)
 		stet_abort(view->txn);
 		view->txn = NULL;
 		if (view->kind == STET_FUSE_TXN) {
+			stet_fuse_log_(LOG_WARNING, "transaction %llu was open, and is dropped",
+				       (unsigned long long)view->id);
 			view->state = STET_FUSE_ENDED;
 			stet_fuse_view_put_(server, view);
 		}

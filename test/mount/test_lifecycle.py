@@ -69,15 +69,20 @@ def test_terminated(m):
 def test_terminated_while_in_use(m):
     """What mappings hold is written, open transactions are dropped, users are cut off."""
     size = 1 << 20
+    m.umount()
+    daemon = subprocess.Popen([STETFS, "mount", "-f", m.image, m.dir], stderr=subprocess.PIPE)
+    wait_for(lambda: m.is_mounted() and records(m), "it mounts")
     write(m.path("mapped"), bytes(size))
     fd = os.open(m.path("mapped"), os.O_RDWR)
     area = mmap.mmap(fd, size)
     area[size - 4:size] = b"last"
-    _, root = m.begin()
+    number, root = m.begin()
     write(os.path.join(root, "x"), b"x")
-    pid = m.daemon()
-    os.kill(pid, signal.SIGTERM)
-    wait_gone(pid)
+    daemon.send_signal(signal.SIGTERM)
+    log = daemon.communicate(timeout=20)[1].decode().splitlines()
+    equal(log, [f"stetfs: signal 15: unmounting {m.dir}",
+                f"stetfs: {m.dir} is in use: its users are cut off",
+                f"stetfs: transaction {number} was open, and is dropped"], "log")
     fails(errno.ENOTCONN, os.fstat, fd)
     os.close(fd)
     check(not m.is_mounted(), "unmounted")
