@@ -5,6 +5,7 @@
  * locks it holds.
  *
  * H1. Only a help for people: whatever cannot be read is passed over, and nothing is decided by it.
+ * H2. Others' files may be of file systems that do not answer, and are not asked (DONT_SYNC).
  */
 #include "device/device_internal.h"
 
@@ -16,6 +17,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #define COMMAND_MAX 80 /* bytes of a command line that are shown */
@@ -26,11 +29,12 @@ static bool is_number(const char *name)
 }
 
 /* Is it the file or device that st describes? */
-static bool is_same(const struct stat *st, const struct stat *other)
+static bool is_same(const struct stat *st, const struct statx *other)
 {
-	if (S_ISBLK(st->st_mode) && S_ISBLK(other->st_mode))
-		return st->st_rdev == other->st_rdev;
-	return st->st_dev == other->st_dev && st->st_ino == other->st_ino;
+	if (S_ISBLK(st->st_mode) && S_ISBLK(other->stx_mode))
+		return st->st_rdev == makedev(other->stx_rdev_major, other->stx_rdev_minor);
+	return st->st_dev == makedev(other->stx_dev_major, other->stx_dev_minor) &&
+	       st->st_ino == other->stx_ino;
 }
 
 static bool holds_lock(const char *pid, const char *fd)
@@ -61,10 +65,12 @@ static bool has_open(const char *pid, const struct stat *st)
 	if (!dir)
 		return false;
 	while (!found && (entry = readdir(dir))) {
-		struct stat other;
+		struct statx other;
 
 		found = is_number(entry->d_name) &&
-			fstatat(dirfd(dir), entry->d_name, &other, 0) == 0 && is_same(st, &other) &&
+			statx(dirfd(dir), entry->d_name, AT_STATX_DONT_SYNC, STATX_TYPE | STATX_INO,
+			      &other) == 0 && /* H2 */
+			is_same(st, &other) &&
 			holds_lock(pid, entry->d_name);
 	}
 	(void)closedir(dir);

@@ -9,7 +9,7 @@ import stat
 import subprocess
 import time
 
-from mountlib import (STETFS, as_user, check, equal, fails, is_gone, main, read, wait_gone,
+from mountlib import (STETFS, Mount, as_user, check, equal, fails, is_gone, main, read, wait_gone,
                       write)
 
 
@@ -116,6 +116,31 @@ def test_second_mount(m):
     text = m.run("check", m.image, code=8)
     check(m.dir in text, f"the holder is named: {text}")
     check(not os.path.ismount(other), "nothing is mounted")
+
+
+def test_second_mount_beside_a_dead_one(m):
+    """Who looks for the holder of a volume asks no file system that does not answer."""
+    folder = os.path.join(m.folder, "second")
+    os.mkdir(folder)
+    dead = Mount(folder)
+    m.umount()
+    dead.make()
+    dead.mount()
+    daemon = dead.daemon()
+    script = f"exec 3> {dead.path('f')}; echo x >&3; echo; exec sleep 99"
+    holder = subprocess.Popen(["sh", "-c", script], stdout=subprocess.PIPE)
+    try:
+        holder.stdout.readline()
+        m.mount()  # its daemon comes later among the processes
+        os.kill(daemon, signal.SIGSTOP)
+        done = subprocess.run([STETFS, "mount", m.image, folder], timeout=20, check=False,
+                              capture_output=True)
+        check(m.dir in done.stderr.decode(), f"the holder is named: {done.stderr}")
+    finally:
+        os.kill(daemon, signal.SIGCONT)
+        holder.kill()
+        holder.wait()
+        dead.umount()
 
 
 def test_wrong_arguments(m):
