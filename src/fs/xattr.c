@@ -49,10 +49,9 @@ static int check_name(struct stet_fs_name name)
 	if (memchr(name.bytes, '\0', name.len))
 		return -EINVAL;
 	dot = memchr(name.bytes, '.', name.len);
-	if (!dot || dot == name.bytes || dot == name.bytes + name.len - 1 ||
-	    name.bytes[0] == HIDDEN) /* X2 */
+	if (!dot || dot == name.bytes || name.bytes[0] == HIDDEN) /* X2 */
 		return -EOPNOTSUPP;
-	return 0;
+	return dot == name.bytes + name.len - 1 ? -EINVAL : 0;
 }
 
 static int lock_name(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name name,
@@ -243,8 +242,6 @@ static int put_value(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name 
 	return rc ? rc : stet_txn_put(ctx->txn, &key, coded, stet_xattr_encode(&head, coded));
 }
 
-enum wanted { WANT_ANY, WANT_NONE, WANT_ONE };
-
 static int lock_for_change(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name name)
 {
 	struct stet_key key;
@@ -263,7 +260,7 @@ static int lock_for_change(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs
 /* Reads, locks and reserves; tells what is there now. As with names, what fails for what it finds
  * takes no lock, but at LOCKING. */
 static int change_prepare(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name name,
-			  size_t new_size, enum wanted want, struct value *ret)
+			  size_t new_size, unsigned flags, struct value *ret)
 {
 	bool locking = stet_txn_level(ctx->txn) == STET_LEVEL_LOCKING;
 	struct fs_inode in;
@@ -274,9 +271,9 @@ static int change_prepare(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_
 		rc = lock_for_change(ctx, ino, name);
 	if (!rc)
 		rc = find(ctx, ino, name, ret);
-	if (!rc && want == WANT_NONE && ret->exists)
+	if (!rc && (flags & STET_FS_XATTR_CREATE) && ret->exists)
 		rc = -EEXIST;
-	if (!rc && want == WANT_ONE && !ret->exists)
+	if (!rc && (flags & STET_FS_XATTR_REPLACE) && !ret->exists)
 		rc = -ENODATA;
 	if (!rc && !locking)
 		rc = lock_for_change(ctx, ino, name);
@@ -334,7 +331,7 @@ static int check_acl_owner(struct stet_fs_ctx *ctx, uint64_t ino, uint32_t *mode
 
 /* An empty ACL removes what is there. */
 static int set_acl(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name name,
-		   const void *value, size_t len, unsigned flags, enum wanted want)
+		   const void *value, size_t len, unsigned flags)
 {
 	enum stet_acl_kind kind = stet_acl_kind_(name.bytes, name.len);
 	bool is_access = kind == STET_ACL_OF_ACCESS, drop;
@@ -355,7 +352,7 @@ static int set_acl(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name na
 	if (!rc && is_access)
 		rc = stet_attr_lock_(ctx, ino, STET_FS_SET_MODE); /* X5 */
 	if (!rc)
-		rc = change_prepare(ctx, ino, name, len, want, &old);
+		rc = change_prepare(ctx, ino, name, len, flags, &old);
 	if (!rc)
 		rc = check_acl_owner(ctx, ino, &mode); /* under the lock */
 	if (rc || (drop && !old.exists))
@@ -447,9 +444,6 @@ int stet_acl_put_(struct stet_fs_ctx *ctx, uint64_t ino, const struct fs_inherit
 int stet_fs_xattr_set(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name name,
 		      const void *value, size_t len, unsigned flags)
 {
-	enum wanted want = flags & STET_FS_XATTR_CREATE    ? WANT_NONE
-			   : flags & STET_FS_XATTR_REPLACE ? WANT_ONE
-							   : WANT_ANY;
 	struct value old;
 	int rc = stet_fs_writable_(ctx);
 
@@ -460,9 +454,9 @@ int stet_fs_xattr_set(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name
 	if (!rc && len > STET_XATTR_SIZE_MAX)
 		rc = -E2BIG;
 	if (!rc && stet_acl_kind_(name.bytes, name.len) != STET_ACL_NONE)
-		return set_acl(ctx, ino, name, value, len, flags, want);
+		return set_acl(ctx, ino, name, value, len, flags);
 	if (!rc)
-		rc = change_prepare(ctx, ino, name, len, want, &old);
+		rc = change_prepare(ctx, ino, name, len, flags, &old);
 	if (rc)
 		return rc;
 	rc = replace_value(ctx, ino, name, &old, value ? value : "", len);
@@ -481,9 +475,9 @@ int stet_fs_xattr_remove(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_n
 	if (!rc)
 		rc = check_name(name);
 	if (!rc && stet_acl_kind_(name.bytes, name.len) != STET_ACL_NONE)
-		return set_acl(ctx, ino, name, NULL, 0, 0, WANT_ANY);
+		return set_acl(ctx, ino, name, NULL, 0, 0);
 	if (!rc)
-		rc = change_prepare(ctx, ino, name, 0, WANT_ONE, &old);
+		rc = change_prepare(ctx, ino, name, 0, STET_FS_XATTR_REPLACE, &old);
 	if (rc)
 		return rc;
 	rc = del_value(ctx, ino, name, &old);

@@ -4,8 +4,9 @@
  *     descriptor (chmod, times, xattrs) changes the file as it is now: it is one inode. Its size
  *     cannot be changed. The kernel does not know that the two nodes are one, so it is told that
  *     the current one changed.
- * I2. Attributes that need a meaning which is not kept are refused rather than stored: "system." names
- *     other than those of POSIX ACLs give EOPNOTSUPP. ACLs are enforced by the kernel, which caches
+ * I2. Attributes that need a meaning which is not kept are refused rather than stored: names that are
+ *     neither of users, nor "trusted." or "security.", nor POSIX ACLs, give EOPNOTSUPP, and are not
+ *     listed either where the library has stored them. ACLs are enforced by the kernel, which caches
  *     them, and drops them with the attributes of an inode.
  * I3. Who writes to a program, changes its size or its owner, and is not privileged, takes its
  *     set-id bits (setgid: with group execute) and its capabilities away, before that is done. The
@@ -257,7 +258,12 @@ void stet_fuse_op_statfs_(fuse_req_t req, fuse_ino_t id)
 /* I2 */
 static bool is_kept(const char *name)
 {
-	return strncmp(name, "system.", 7) != 0 || strcmp(name, "system.posix_acl_access") == 0 ||
+	static const char *const spaces[] = { "user.", "trusted.", "security." };
+
+	for (size_t i = 0; i < sizeof(spaces) / sizeof(spaces[0]); i++)
+		if (strncmp(name, spaces[i], strlen(spaces[i])) == 0)
+			return true;
+	return strcmp(name, "system.posix_acl_access") == 0 ||
 	       strcmp(name, "system.posix_acl_default") == 0;
 }
 
@@ -312,15 +318,16 @@ void stet_fuse_op_setxattr_(fuse_req_t req, fuse_ino_t id, const char *name, con
 	stet_fuse_call_end_(&call);
 }
 
-/* Users do not see the names in "trusted.", which they may not read. Returns the length of the rest. */
-static size_t hide_trusted(char *names, size_t len)
+/* Leaves out what is not given out (I2), and for users the names in "trusted.", which they may not read.
+ * Returns the length of the rest. */
+static size_t hide(char *names, size_t len, bool root)
 {
 	size_t kept = 0;
 
 	for (size_t at = 0; at < len;) {
 		size_t n = strlen(names + at) + 1;
 
-		if (strncmp(names + at, "trusted.", 8) != 0) {
+		if (is_kept(names + at) && (root || strncmp(names + at, "trusted.", 8) != 0)) {
 			memmove(names + kept, names + at, n);
 			kept += n;
 		}
@@ -347,9 +354,7 @@ static ssize_t list_all(struct stet_fuse_call *call, char **ret)
 			return -ENOMEM;
 		n = stet_ll_listxattr(vol, call->txn, ino, STET_LL_NOWAIT, *ret, (size_t)n);
 	} while (n == -ERANGE);
-	if (n > 0 && fuse_req_ctx(call->req)->uid != 0)
-		n = (ssize_t)hide_trusted(*ret, (size_t)n);
-	return n;
+	return n > 0 ? (ssize_t)hide(*ret, (size_t)n, fuse_req_ctx(call->req)->uid == 0) : n;
 }
 
 void stet_fuse_op_listxattr_(fuse_req_t req, fuse_ino_t id, size_t cap)

@@ -204,7 +204,17 @@ def test_xattrs(m):
     equal(os.getxattr(path, "user.big") == big, True, "large value")
     os.removexattr(path, "user.big")
     fails(errno.ENODATA, os.getxattr, path, "user.big")
-    fails(errno.EOPNOTSUPP, os.setxattr, path, "system.unknown", b"x")
+    both = os.XATTR_CREATE | os.XATTR_REPLACE
+    fails(errno.ENODATA, os.setxattr, path, "user.none", b"", both)
+    fails(errno.EEXIST, os.setxattr, path, "user.small", b"", both)
+    for name in ("system.unknown", "nowhere.name", "nospace"):
+        fails(errno.EOPNOTSUPP, os.setxattr, path, name, b"x")
+        fails(errno.EOPNOTSUPP, os.getxattr, path, name)
+        fails(errno.EOPNOTSUPP, os.removexattr, path, name)
+    for name in ("user.", "trusted.", "security."):
+        fails(errno.EINVAL, os.setxattr, path, name, b"x")
+        fails(errno.EINVAL, os.getxattr, path, name)
+        fails(errno.EINVAL, os.removexattr, path, name)
 
 
 class Aio:

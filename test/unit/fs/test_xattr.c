@@ -34,6 +34,13 @@ static void answers(struct unit *u, struct stet_txn *txn, uint64_t f)
 	assert_memory_equal(list, "user.a\0user.empty", 18);
 	assert_int_equal(unit_xattr_set(u, txn, f, "nodot", "x", 1, 0), -EOPNOTSUPP);
 	assert_int_equal(unit_xattr_set(u, txn, f, "\x01.x", "x", 1, 0), -EOPNOTSUPP);
+	assert_int_equal(unit_xattr_set(u, txn, f, "user.", "x", 1, 0), -EINVAL);
+	assert_int_equal(unit_xattr_set(u, txn, f, "user.a", "x", 1,
+					STET_FS_XATTR_CREATE | STET_FS_XATTR_REPLACE),
+			 -EEXIST);
+	assert_int_equal(unit_xattr_set(u, txn, f, "user.none", "x", 1,
+					STET_FS_XATTR_CREATE | STET_FS_XATTR_REPLACE),
+			 -ENODATA);
 	assert_int_equal(unit_xattr_set(u, txn, f, "user.b", big, sizeof(big) + 1, 0), -E2BIG);
 	memset(name, 'n', sizeof(name));
 	memcpy(name, "user.", 5);
