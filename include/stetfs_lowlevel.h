@@ -140,9 +140,10 @@ STET_API_CHECKED int stet_ll_setattr(struct stet_volume *vol, struct stet_txn *t
 /**
  * The inode was read: its access time becomes now, if it was not later than the last change or is a day
  * old. For servers that keep it; no other call changes it but by stet_setattr. A plain operation that
- * waits for nothing: 1: it was changed, 0: it need not be, or cannot be now.
+ * waits for nothing: 1: it was changed, 0: it need not be, or cannot be now. mark false: nothing is
+ * changed; 1: it would be.
  */
-STET_API_CHECKED int stet_ll_accessed(struct stet_volume *vol, uint64_t ino);
+STET_API_CHECKED int stet_ll_accessed(struct stet_volume *vol, uint64_t ino, bool mark);
 
 /* Extended attributes: as stet_getxattr and its sisters. flags: NOWAIT; set also STET_XATTR_
  * and KILL_SGID. */

@@ -279,25 +279,30 @@ int stet_ll_setattr(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino,
 	return rc;
 }
 
+struct access {
+	uint64_t ino;
+	bool mark, is_due;
+};
+
 static int ll_accessed(struct stet_api_op *op, void *arg)
 {
-	const struct at *at = arg;
+	struct access *a = arg;
 	int rc;
 
 	op->ctx.ticket = NULL;
-	rc = stet_fs_accessed(&op->ctx, at->dir);
-	return rc == 1 ? 0 : rc == 0 ? -EALREADY : rc;
+	rc = stet_fs_accessed(&op->ctx, a->ino, a->mark);
+	a->is_due = rc == 1;
+	return rc < 0 ? rc : 0;
 }
 
-int stet_ll_accessed(struct stet_volume *vol, uint64_t ino)
+int stet_ll_accessed(struct stet_volume *vol, uint64_t ino, bool mark)
 {
-	struct at at = { .dir = ino };
-	int rc = stet_api_run_(vol, NULL, STET_LL_NOWAIT, ll_accessed, NULL, &at);
+	struct access a = { .ino = ino, .mark = mark };
+	int rc = stet_api_run_(vol, NULL, STET_LL_NOWAIT, ll_accessed, NULL, &a);
 
 	switch (rc) {
 	case 0:
-		return 1;
-	case -EALREADY:
+		return a.is_due;
 	case -EBUSY:
 	case -ENOSPC:
 	case -EROFS:

@@ -512,7 +512,7 @@ static bool is_atime_old(const struct stet_inode *i, int64_t now_ns)
 	       (now_ns > INT64_MIN + day_ns && i->atime_ns <= now_ns - day_ns);
 }
 
-int stet_fs_accessed(struct stet_fs_ctx *ctx, uint64_t ino)
+int stet_fs_accessed(struct stet_fs_ctx *ctx, uint64_t ino, bool mark)
 {
 	struct stet_inode_intent n;
 	struct fs_inode in;
@@ -525,6 +525,8 @@ int stet_fs_accessed(struct stet_fs_ctx *ctx, uint64_t ino)
 		rc = stet_inode_get_(ctx, ino, 0, &in);
 	if (rc || in.i.nlink == 0 || !is_atime_old(&in.i, n.atime_ns))
 		return rc;
+	if (!mark)
+		return 1;
 	rc = stet_attr_lock_(ctx, ino, STET_FS_SET_ATIME);
 	if (!rc)
 		rc = stet_txn_reserve(ctx->txn, 0, STET_META_INODE_ + in.val.bytes, false, NULL);

@@ -15,9 +15,11 @@
  * I4. Times lie between the years 1677 and 2262; what is set beyond becomes the nearest one, as with any
  *     file system that has an end of time.
  * I5. Access times are kept as relatime has it, in the main tree only: a transaction's reads change
- *     nothing, and old versions have had their time. Data in its cache the kernel reads without asking, so
- *     opening for reading counts as reading; of other handles those reads count that get here, one a
- *     second. Where the change would have to wait it is left out.
+ *     nothing, and old versions have had their time. The kernel reads from its cache without asking; so
+ *     who opens a file for reading whose time is due gets none of the cache and asks. Through handles that
+ *     write too, those reads count that get here anyway. One look a second is enough for a handle, and
+ *     where the change would have to wait it is left out. The kernel asks for the time after each
+ *     request to read.
  */
 #include "fuse/fuse_internal.h"
 
@@ -87,15 +89,29 @@ int stet_fuse_kill_privileges_(struct stet_fuse_call *call)
 	return rc;
 }
 
-void stet_fuse_accessed_(struct stet_fuse_call *call, struct stet_fuse_handle *handle, int flags,
-			 bool tell)
+static bool keeps_access_times(const struct stet_fuse_server *server,
+			       const struct stet_fuse_node *node, const struct stet_fuse_view *view,
+			       int flags)
+{
+	const struct stet_fuse_options *o = server->options;
+
+	return view->kind == STET_FUSE_MAIN && !server->read_only && !(flags & O_NOATIME) &&
+	       !o->no_atime && !(o->no_diratime && node->type == S_IFDIR);
+}
+
+bool stet_fuse_wants_reads_(struct stet_fuse_server *server, const struct stet_fuse_node *node,
+			    const struct stet_fuse_view *view, int flags)
+{
+	return (flags & O_ACCMODE) == O_RDONLY && keeps_access_times(server, node, view, flags) &&
+	       stet_ll_accessed(server->vol, node->ino, false) == 1;
+}
+
+void stet_fuse_accessed_(struct stet_fuse_call *call, struct stet_fuse_handle *handle)
 {
 	struct stet_fuse_server *server = call->server;
 	struct timespec now;
 
-	if (call->view->kind != STET_FUSE_MAIN || server->read_only || (flags & O_NOATIME) ||
-	    server->options->no_atime ||
-	    (server->options->no_diratime && call->node->type == S_IFDIR))
+	if (!keeps_access_times(server, call->node, call->view, handle ? handle->flags : 0))
 		return;
 	if (handle) {
 		clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
@@ -103,8 +119,7 @@ void stet_fuse_accessed_(struct stet_fuse_call *call, struct stet_fuse_handle *h
 			return;
 		handle->accessed_s = now.tv_sec;
 	}
-	if (stet_ll_accessed(server->vol, call->node->ino) == 1 && tell)
-		stet_fuse_inval_inode_(server, call->node->id, false);
+	(void)!stet_ll_accessed(server->vol, call->node->ino, true); /* it is read anyway */
 }
 
 void stet_fuse_op_getattr_(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
@@ -218,7 +233,7 @@ void stet_fuse_op_readlink_(fuse_req_t req, fuse_ino_t id)
 	n = stet_ll_readlink(call.server->vol, call.txn, call.node->ino, STET_LL_NOWAIT, target,
 			     sizeof(target));
 	if (n >= 0)
-		stet_fuse_accessed_(&call, NULL, 0, false);
+		stet_fuse_accessed_(&call, NULL);
 	if (n < 0)
 		stet_fuse_reply_rc_(&call, (int)n);
 	else

@@ -28,8 +28,6 @@ void stet_fuse_op_open_(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi
 
 	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_ANY))
 		return;
-	if ((fi->flags & O_ACCMODE) == O_RDONLY)
-		stet_fuse_accessed_(&call, NULL, fi->flags, true);
 	stet_fuse_open_(&call, fi);
 	stet_fuse_call_end_(&call);
 }
@@ -57,7 +55,7 @@ void stet_fuse_op_read_(fuse_req_t req, fuse_ino_t id, size_t len, off_t off,
 			       STET_LL_NOWAIT)
 		: -ENOMEM;
 	if (n > 0)
-		stet_fuse_accessed_(&call, stet_fuse_handle_of_(fi), fi->flags, false);
+		stet_fuse_accessed_(&call, stet_fuse_handle_of_(fi));
 	if (n < 0)
 		stet_fuse_reply_rc_(&call, (int)n);
 	else

@@ -376,9 +376,11 @@ void stet_fuse_statx_btime_(struct timespec btime);
 struct iovec;
 bool stet_fuse_statx_reply_(int fd, const struct iovec *iov, int count, ssize_t *ret);
 
-/* attr.c, I5: something was read, or is opened for that: then the kernel must be told (tell). */
-void stet_fuse_accessed_(struct stet_fuse_call *call, struct stet_fuse_handle *handle, int flags,
-			 bool tell);
+/* attr.c, I5: something was read. handle NULL: a link. */
+void stet_fuse_accessed_(struct stet_fuse_call *call, struct stet_fuse_handle *handle);
+/* Whether a reader's handle must ask us for what the kernel has in its cache. */
+bool stet_fuse_wants_reads_(struct stet_fuse_server *server, const struct stet_fuse_node *node,
+			    const struct stet_fuse_view *view, int flags);
 
 /* Answers an OPEN, now or later. */
 void stet_fuse_open_(struct stet_fuse_call *call, const struct fuse_file_info *fi);

@@ -446,6 +446,8 @@ void stet_fuse_op_readdir_(fuse_req_t req, fuse_ino_t id, size_t cap, off_t off,
 	rc = buf ? fill(&call, l, (uint64_t)off, buf, cap, &len) : -ENOMEM;
 	keep(l);
 	pthread_mutex_unlock(&l->lock);
+	if (!rc && call.node->kind == STET_FUSE_NODE_INO)
+		stet_fuse_accessed_(&call, stet_fuse_handle_of_(fi));
 	if (rc)
 		stet_fuse_reply_rc_(&call, rc);
 	else
@@ -568,6 +570,8 @@ void stet_fuse_op_readdirplus_(fuse_req_t req, fuse_ino_t id, size_t cap, off_t 
 	rc = buf && plus.entry ? collect(&call, l, (uint64_t)off, cap, &plus) : -ENOMEM;
 	keep(l);
 	pthread_mutex_unlock(&l->lock);
+	if (!rc && call.node->kind == STET_FUSE_NODE_INO)
+		stet_fuse_accessed_(&call, stet_fuse_handle_of_(fi));
 	if (rc)
 		stet_fuse_reply_rc_(&call, rc);
 	else
@@ -588,8 +592,6 @@ void stet_fuse_op_opendir_(fuse_req_t req, fuse_ino_t id, struct fuse_file_info 
 	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_ANY))
 		return;
 	server = call.server;
-	if (call.node->kind == STET_FUSE_NODE_INO)
-		stet_fuse_accessed_(&call, NULL, fi->flags, true);
 	if (call.node->type != S_IFDIR) {
 		fuse_reply_err(req, ENOTDIR);
 	} else if (!(handle = stet_fuse_handle_create_(server, call.node, fi->flags)) ||

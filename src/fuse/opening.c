@@ -41,6 +41,7 @@ struct opening {
 	struct stet_fuse_view *view; /* of the node when the request came; lives as long as it */
 	struct fuse_file_info fi;
 	bool writes, appends;
+	bool fresh; /* nothing from the kernel's cache: attr.c, I5 */
 
 	/* --- of whoever works on it --- */
 	struct stet_fuse_handle *handle; /* owned until answered */
@@ -191,7 +192,7 @@ static int try_complete(struct opening *o)
 		pthread_mutex_unlock(&server->lock);
 		if (rc == 1) {
 			o->fi.fh = (uint64_t)(uintptr_t)handle;
-			o->fi.keep_cache = 1;
+			o->fi.keep_cache = !o->fresh;
 			o->handle = NULL;
 			lost = fuse_reply_open(o->req, &o->fi) != 0;
 		}
@@ -449,6 +450,7 @@ static struct opening *create(struct stet_fuse_call *call, const struct fuse_fil
 	o->fi = *fi;
 	o->writes = wants_write(fi->flags);
 	o->appends = stet_fuse_only_appends_(fi->flags);
+	o->fresh = stet_fuse_wants_reads_(call->server, call->node, call->view, fi->flags);
 	o->refs = 1;
 	stet_fuse_list_init(&o->link);
 	stet_fuse_pending_(call->server, 1);

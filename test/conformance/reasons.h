@@ -16,7 +16,8 @@ REASON(LINUX_CREAT_SLASH,
        "ENOTDIR, or EEXIST with O_EXCL, as POSIX has it")
 REASON(NO_TMPFILE, "libfuse 3.14 has no operation for O_TMPFILE")
 REASON(DIRECT_ANY, "O_DIRECT asks for no alignment here")
-REASON(NO_ATIME, "reading moves no access time: a read would be a write to the log")
+REASON(NO_ATIME,
+       "in a transaction, and by the library, reading moves no access time: it would be a write")
 REASON(LIBRARY_EBADF, "a handle opened for reading is EBADF to every call that writes")
 REASON(LIBRARY_HANDLES, "a handle of the library may not be used after it was closed")
 REASON(LIBRARY_APPEND_COPY, "the library appends a copy to a file that is open for appending")

@@ -139,6 +139,17 @@ def test_reading(mount):
     check(atime(paths[0]) > seen[0], "kept")
 
 
+def test_nothing_read(mount):
+    """Opening is not reading, nor is reading nothing."""
+    path = prepare(mount)[0]
+    fd = os.open(path, os.O_RDONLY)
+    os.read(fd, 0)
+    equal(os.pread(fd, 10, 100), b"")
+    os.close(fd)
+    os.close(os.open(mount.path("d"), os.O_RDONLY | os.O_DIRECTORY))
+    equal([atime(mount.path(name)) for name in "fd"], [OLD, OLD])
+
+
 def test_after_a_day(mount):
     path = prepare(mount)[0]
     now = time.time_ns()
