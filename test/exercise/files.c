@@ -9,7 +9,7 @@
  *
  * I1. Everything that is read must be what the model says, and so must sizes.
  * I2. After a kill all files together must be as after some prefix of the operations since the
- *     last fsync that was answered; of what was in progress each piece is there whole or not.
+ *     last fsync that was answered; of a write that was in progress a part (model.c).
  *     Stores through mappings reach the daemon in the kernel's own time: either they are synced
  *     at once, or there is an fsync before the kill.
  * I3. After a commit the main tree is as the model, after an abort as it was; a descriptor that was
@@ -646,6 +646,73 @@ static bool is_allowed(void)
 	return state_equal(s, &x.actual);
 }
 
+static size_t count_differences(const struct state *a, const struct state *b)
+{
+	size_t count = 0;
+
+	for (unsigned i = 0; i < FILES; i++) {
+		count += a->file[i].size != b->file[i].size;
+		for (size_t at = 0; at < FILE_MAX; at++)
+			count += a->file[i].byte[at] != b->file[i].byte[at];
+	}
+	return count;
+}
+
+static void print_differences(const struct state *wanted, const struct state *seen)
+{
+	for (unsigned i = 0; i < FILES; i++) {
+		const uint8_t *a = wanted->file[i].byte, *b = seen->file[i].byte;
+
+		if (wanted->file[i].size != seen->file[i].size)
+			printf("    f%u: size %zu, wanted %zu\n", i, seen->file[i].size,
+			       wanted->file[i].size);
+		for (size_t at = 0; at < FILE_MAX; at++) {
+			size_t from = at;
+
+			while (at < FILE_MAX && a[at] != b[at])
+				at++;
+			if (at > from)
+				printf("    f%u: %zu+%zu differ\n", i, from, at - from);
+		}
+	}
+}
+
+static void print_op(const struct op *op)
+{
+	static const char *const kinds[] = { "write",    "batch",    "truncate", "punch", "zero",
+					     "allocate", "collapse", "insert",   "copy" };
+
+	printf("    %s f%u %zu+%zu\n", kinds[op->kind], op->file, op->off, op->len);
+	for (unsigned i = 0; i < op->pieces; i++)
+		printf("      %zu+%zu\n", op->piece[i].off, op->piece[i].len);
+}
+
+/* The prefix that is nearest to what is there. */
+static void explain(void)
+{
+	size_t best = SIZE_MAX, best_at = 0;
+	struct state *s = &x.now;
+
+	state_copy(s, &x.durable);
+	for (size_t i = 0; i <= x.redo_count; i++) {
+		size_t count = count_differences(s, &x.actual);
+
+		if (count < best) {
+			best = count;
+			best_at = i;
+		}
+		if (i < x.redo_count)
+			model_apply(s, &x.redo[i]);
+	}
+	printf("  nearest: the state after %zu of %zu operations\n", best_at, x.redo_count);
+	state_copy(s, &x.durable);
+	for (size_t i = 0; i < best_at; i++)
+		model_apply(s, &x.redo[i]);
+	print_differences(s, &x.actual);
+	for (size_t i = best_at ? best_at - 1 : 0; i < x.redo_count && i < best_at + 3; i++)
+		print_op(&x.redo[i]);
+}
+
 static void after_kill(void)
 {
 	struct state wanted;
@@ -658,6 +725,7 @@ static void after_kill(void)
 	open_all();
 	load_all();
 	if (!is_allowed()) {
+		explain();
 		for (unsigned i = 0; i < FILES; i++)
 			printf("  f%u: size %zu, durable %zu\n", i, x.actual.file[i].size,
 			       x.durable.file[i].size);

@@ -38,7 +38,7 @@ struct piece {
 	size_t off, len;
 };
 
-/* An operation that changes a file. A piece is what the file system does atomically. */
+/* An operation that changes a file. The pieces of a batch are done in any order. */
 struct op {
 	enum op_kind kind;
 	unsigned file, from_file;

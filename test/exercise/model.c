@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define PAGE 4096u
+
 void state_init(struct state *state)
 {
 	for (size_t i = 0; i < FILES; i++) {
@@ -124,37 +126,53 @@ bool state_equal(const struct state *a, const struct state *b)
 
 /* --- parts --- */
 
-/* One piece after the other: where it was done it is put into `state`. */
+/* True: it was done, and is put into c as well. */
+static bool take(struct content *c, uint64_t seed, size_t off, size_t len,
+		 const struct content *seen)
+{
+	uint8_t wanted[PAGE];
+
+	ex_fill(wanted, seed, off, len);
+	if (off + len > seen->size || memcmp(wanted, seen->byte + off, len) != 0)
+		return false;
+	memcpy(c->byte + off, wanted, len);
+	if (off + len > c->size)
+		c->size = off + len;
+	return true;
+}
+
+/* The kernel sends a write in parts that end with pages, one after the other: whenever a page that it
+ * writes in part is not in its cache. */
 static void take_piece(struct content *c, uint64_t seed, struct piece piece,
 		       const struct content *seen)
 {
-	uint8_t *wanted = malloc(piece.len);
+	size_t off = piece.off, end = piece.off + piece.len;
 
-	if (!wanted)
-		ex_fail("no memory");
-	ex_fill(wanted, seed, piece.off, piece.len);
-	if (piece.off + piece.len <= seen->size &&
-	    memcmp(wanted, seen->byte + piece.off, piece.len) == 0) {
-		memcpy(c->byte + piece.off, wanted, piece.len);
-		if (piece.off + piece.len > c->size)
-			c->size = piece.off + piece.len;
+	while (off < end) {
+		size_t next = off / PAGE * PAGE + PAGE;
+
+		if (next > end)
+			next = end;
+		if (!take(c, seed, off, next - off, seen))
+			return;
+		off = next;
 	}
-	free(wanted);
 }
 
 bool is_partly(const struct state *before, const struct op *op, const struct state *seen)
 {
-	struct content *c;
+	const struct content *c = &seen->file[op->file];
 	struct state state;
 	bool same;
 
-	if (op->kind != OP_BATCH)
+	if (op->kind != OP_BATCH && op->kind != OP_WRITE)
 		return false;
 	state_init(&state);
 	state_copy(&state, before);
-	c = &state.file[op->file];
+	if (op->kind == OP_WRITE)
+		take_piece(&state.file[op->file], op->seed, (struct piece){ op->off, op->len }, c);
 	for (unsigned i = 0; i < op->pieces; i++)
-		take_piece(c, op->seed, op->piece[i], &seen->file[op->file]);
+		take_piece(&state.file[op->file], op->seed, op->piece[i], c);
 	same = state_equal(&state, seen);
 	for (size_t i = 0; i < FILES; i++)
 		free(state.file[i].byte);
