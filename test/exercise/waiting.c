@@ -236,6 +236,84 @@ static void test_timeout(struct stet_control *ctl)
 	put(ex_path("a"), "six");
 }
 
+/* --- opens that wait for one transaction after the other --- */
+
+static _Atomic bool queue_over;
+static _Atomic uint64_t queue_opens, queue_busy, queue_reads, queue_commits;
+
+/* Each commit gives the file a new node under them, as readers have the old one open. */
+static void *open_on_and_on(void *arg)
+{
+	bool writes = arg != NULL;
+
+	while (!queue_over) {
+		int fd = open(ex_path("q"), writes ? O_RDWR : O_RDONLY);
+
+		if (fd < 0 && !(writes && errno == EBUSY))
+			ex_fail_errno("open for %s beside commits", writes ? "writing" : "reading");
+		if (fd < 0) {
+			queue_busy++;
+			continue;
+		}
+		*(writes ? &queue_opens : &queue_reads) += 1;
+		if (!writes)
+			ex_sleep_ms(1);
+		close(fd);
+	}
+	return NULL;
+}
+
+static void *change_on_and_on(void *arg)
+{
+	struct stet_control *ctl = ex_connect();
+
+	(void)arg;
+	while (!queue_over) {
+		struct stet_control_begun begun;
+		int fd;
+
+		ex_begin(ctl, 0, &begun);
+		fd = open(below(&begun, "q"), O_WRONLY | O_TRUNC);
+		if (fd >= 0) {
+			if (write(fd, "changed", 7) != 7)
+				ex_fail_errno("write");
+			close(fd);
+			queue_commits += ex_commit(ctl, begun.id, NULL) == 0;
+			continue;
+		}
+		if (errno != EBUSY && errno != EDEADLK)
+			ex_fail_errno("open in a transaction");
+		ex_abort(ctl, begun.id);
+	}
+	stet_control_close(ctl);
+	return NULL;
+}
+
+static void test_queue(struct stet_control *ctl)
+{
+	enum {
+		READERS = 6,
+		WRITERS = 20,
+		TRANSACTIONS = 3,
+		ALL = READERS + WRITERS + TRANSACTIONS
+	};
+	pthread_t thread[ALL];
+
+	put(ex_path("q"), "0");
+	for (unsigned i = 0; i < ALL; i++)
+		start_thread(&thread[i], i < TRANSACTIONS ? change_on_and_on : open_on_and_on,
+			     i < TRANSACTIONS + READERS ? NULL : ctl);
+	ex_sleep_ms(4000);
+	queue_over = true;
+	for (unsigned i = 0; i < ALL; i++)
+		pthread_join(thread[i], NULL);
+	printf("  %llu commits; opens: %llu for writing (%llu EBUSY), %llu for reading\n",
+	       (unsigned long long)queue_commits, (unsigned long long)queue_opens,
+	       (unsigned long long)queue_busy, (unsigned long long)queue_reads);
+	if (!queue_commits || !queue_opens || !queue_reads)
+		ex_fail("nothing was done of one kind");
+}
+
 /* --- no lock of the kernel's --- */
 
 #define STORM_FILES 8u
@@ -478,6 +556,7 @@ static const struct {
 	{ "many", test_many, "lock_timeout=200" },
 	{ "signals", test_signals, "lock_timeout=200" },
 	{ "timeout", test_timeout, "lock_timeout=1" },
+	{ "queue", test_queue, "lock_timeout=3" },
 	{ "storm", test_storm, "lock_timeout=0.3" },
 	{ "mapped", test_mapped, "lock_timeout=5" },
 	{ "fsync", test_fsync, "lock_timeout=5" },
