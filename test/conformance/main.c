@@ -212,6 +212,50 @@ static void run_row(const struct row *row)
 
 /* --- all rows --- */
 
+/* A row must say what it is, what it wants, and why it differs where it does. */
+static bool is_sound(const struct row *row)
+{
+	if (!row->name || !strchr(row->name, '/') || !row->call || !row->want)
+		return false;
+	for (size_t i = 0; i < DIFFERENCES_MAX; i++)
+		if ((row->differences[i].targets != 0) != (row->differences[i].reason != NO_REASON))
+			return false;
+	return true;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static struct {
+	const char **names;
+	size_t count, cap;
+} seen;
+
+static void note_name(const char *name)
+{
+	if (seen.count == seen.cap) {
+		seen.cap = seen.cap * 2 + 64;
+		seen.names = realloc(seen.names, seen.cap * sizeof(*seen.names));
+		if (!seen.names)
+			abort();
+	}
+	seen.names[seen.count++] = name;
+}
+
+/* No two rows have one name (they would have one directory). */
+static void complain_about_twins(void)
+{
+	if (seen.count)
+		qsort(seen.names, seen.count, sizeof(*seen.names), compare_names);
+	for (size_t i = 1; i < seen.count; i++)
+		if (strcmp(seen.names[i - 1], seen.names[i]) == 0) {
+			printf("FAIL %s: two rows have this name\n", seen.names[i]);
+			counts.failed++;
+		}
+}
+
 static void list_row(const struct row *row)
 {
 	if (run.lists)
@@ -242,6 +286,12 @@ static void visit(const struct row *row)
 {
 	if (!is_chosen(row))
 		return;
+	if (!is_sound(row)) {
+		printf("FAIL %s: the row itself is not complete\n", row->name);
+		counts.failed++;
+		return;
+	}
+	note_name(row->name);
 	if (run.lists || run.lists_differences)
 		list_row(row);
 	else
@@ -262,6 +312,7 @@ static void visit_all(void)
 		for (size_t i = 0; table->next && table->next(i, &row); i++)
 			visit(&row);
 	}
+	complain_about_twins();
 }
 
 static void report(void)
