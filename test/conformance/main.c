@@ -1,7 +1,9 @@
 /* main.c - runs the rows on one target.
  *
- *	conformance PLACE --target TARGET [--only PATTERN]... [--phase PHASE] [--other DIR]
+ *	conformance PLACE --target TARGET [--only PATTERN]... [--phase PHASE] [--other DIR] [--times]
  *	conformance --list | --differences
+ *
+ * --times prints the rows that take a quarter of a second.
  *
  * PLACE is a directory of the target, or the image of a volume (library). A row's directory lies below it
  * and stays; it is made anew when the row is run again. PATTERN as fnmatch(3).
@@ -24,6 +26,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "library.h"
@@ -66,7 +69,7 @@ static struct {
 	const char *only[ONLY_MAX];
 	size_t only_count;
 	enum phase phase;
-	bool lists, lists_differences, shows_time;
+	bool lists, lists_differences, shows_times;
 	const struct backend *backend;
 } run;
 
@@ -282,6 +285,25 @@ static bool is_chosen(const struct row *row)
 	return run.only_count == 0;
 }
 
+static double now_s(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+#define SLOW_S 0.25
+
+static void run_timed(const struct row *row)
+{
+	double began = now_s();
+
+	run_row(row);
+	if (run.shows_times && now_s() - began > SLOW_S)
+		printf("%s: %.2f s\n", row->name, now_s() - began);
+}
+
 static void visit(const struct row *row)
 {
 	if (!is_chosen(row))
@@ -295,7 +317,7 @@ static void visit(const struct row *row)
 	if (run.lists || run.lists_differences)
 		list_row(row);
 	else
-		run_row(row);
+		run_timed(row);
 }
 
 static void visit_all(void)
@@ -358,6 +380,7 @@ static int usage(void)
 {
 	fprintf(stderr, "usage: conformance PLACE --target mount|view|library|ext4|tmpfs\n"
 			"           [--only PATTERN]... [--phase prepare|read-only] [--other DIR]\n"
+			"           [--times]\n"
 			"       conformance --list | --differences [--only PATTERN]...\n");
 	return 2;
 }
@@ -386,6 +409,7 @@ static bool parse_options(int argc, char **argv)
 		{ "only", required_argument, NULL, 'o' },
 		{ "phase", required_argument, NULL, 'p' },
 		{ "other", required_argument, NULL, 'x' },
+		{ "times", no_argument, NULL, 's' },
 		{ "list", no_argument, NULL, 'l' },
 		{ "differences", no_argument, NULL, 'd' },
 		{ 0 },
@@ -404,6 +428,8 @@ static bool parse_options(int argc, char **argv)
 			ok = choose_phase(optarg);
 		else if (c == 'x')
 			script_other = optarg;
+		else if (c == 's')
+			run.shows_times = true;
 		else if (c == 'l')
 			run.lists = true;
 		else if (c == 'd')

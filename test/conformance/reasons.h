@@ -49,3 +49,4 @@ REASON(VIEW_READ_ONLY,
        "the transaction is read-only, not the mount: the kernel looks names up, and answers "
        "access(2), before the mount is asked")
 REASON(LIBRARY_UMASK, "the umask is the caller's business there")
+REASON(ONE_IS_ENOUGH, "the next row makes more of them")

@@ -261,9 +261,7 @@ static struct difference differ(const struct path_call *call, const struct path 
 		return ret;
 	}
 	ret.want = library_want(call, path, &ret.reason);
-	if (!ret.want)
-		ret.targets = 0;
-	return ret;
+	return ret.want ? ret : (struct difference){ 0 };
 }
 
 static bool next_row(size_t n, struct row *ret)

@@ -9,6 +9,7 @@ committed, and compares the tree with what it was in the transaction's view. OPT
 import hashlib
 import os
 import shutil
+import signal
 import stat
 import subprocess
 import sys
@@ -210,8 +211,9 @@ def facts(name, folder, path, links):
     """What a commit must keep, and a file's mtime. The times of directories, and of changes, are the
     commit's."""
     st = os.stat(name, dir_fd=folder, follow_symlinks=False)
-    ret = [oct(st.st_mode), st.st_uid, st.st_gid, st.st_nlink, st.st_rdev,
-           links.setdefault(st.st_ino, path), st.st_atime_ns,
+    if links.setdefault(st.st_ino, path) != path:
+        return [links[st.st_ino], st.st_nlink], st.st_mtime_ns
+    ret = [oct(st.st_mode), st.st_uid, st.st_gid, st.st_nlink, st.st_rdev, st.st_atime_ns,
            attributes(f"/proc/self/fd/{folder}/{name}")]
     if stat.S_ISDIR(st.st_mode):
         return ret, 0
@@ -248,7 +250,13 @@ def same_tree(text, inside, outside):
     return not wrong
 
 
+def give_up(number, _):
+    """Ended from outside: what was mounted is still unmounted."""
+    raise Failure(f"ended by signal {number}")
+
+
 def main():
+    signal.signal(signal.SIGTERM, give_up)
     program, stetfs, name, *options = sys.argv[1:]
     if os.geteuid() != 0:
         print("needs root")
