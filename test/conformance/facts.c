@@ -5,13 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <time.h>
 
 #define SECOND INT64_C(1000000000)
 
 static const char *const fact_names[FACTS] = {
 	"type", "mode", "nlink", "uid",   "gid",   "size",  "blocks",
-	"ino",  "dev",  "rdev",  "atime", "mtime", "ctime",
+	"ino",  "dev",  "rdev",  "atime", "mtime", "ctime", "btime",
 };
 
 static const struct flag types[] = {
@@ -21,27 +22,28 @@ static const struct flag types[] = {
 
 static struct facts notes[26];
 
-static int64_t ns_of(const struct timespec *ts)
+static int64_t ns_of(const struct statx_timestamp *ts)
 {
 	return ts->tv_sec * SECOND + ts->tv_nsec;
 }
 
-void facts_of_stat(const struct stat *st, struct facts *ret)
+void facts_of_statx(const struct statx *st, struct facts *ret)
 {
 	*ret = (struct facts){ {
-		[FACT_TYPE] = st->st_mode & S_IFMT,
-		[FACT_MODE] = st->st_mode & 07777,
-		[FACT_NLINK] = (int64_t)st->st_nlink,
-		[FACT_UID] = st->st_uid,
-		[FACT_GID] = st->st_gid,
-		[FACT_SIZE] = st->st_size,
-		[FACT_BLOCKS] = st->st_blocks,
-		[FACT_INO] = (int64_t)st->st_ino,
-		[FACT_DEV] = (int64_t)st->st_dev,
-		[FACT_RDEV] = (int64_t)st->st_rdev,
-		[FACT_ATIME] = ns_of(&st->st_atim),
-		[FACT_MTIME] = ns_of(&st->st_mtim),
-		[FACT_CTIME] = ns_of(&st->st_ctim),
+		[FACT_TYPE] = st->stx_mode & S_IFMT,
+		[FACT_MODE] = st->stx_mode & 07777,
+		[FACT_NLINK] = st->stx_nlink,
+		[FACT_UID] = st->stx_uid,
+		[FACT_GID] = st->stx_gid,
+		[FACT_SIZE] = (int64_t)st->stx_size,
+		[FACT_BLOCKS] = (int64_t)st->stx_blocks,
+		[FACT_INO] = (int64_t)st->stx_ino,
+		[FACT_DEV] = (int64_t)makedev(st->stx_dev_major, st->stx_dev_minor),
+		[FACT_RDEV] = (int64_t)makedev(st->stx_rdev_major, st->stx_rdev_minor),
+		[FACT_ATIME] = ns_of(&st->stx_atime),
+		[FACT_MTIME] = ns_of(&st->stx_mtime),
+		[FACT_CTIME] = ns_of(&st->stx_ctime),
+		[FACT_BTIME] = st->stx_mask & STATX_BTIME ? ns_of(&st->stx_btime) : 0,
 	} };
 }
 
@@ -121,10 +123,12 @@ static bool holds(int64_t value, char op, int64_t wanted)
 
 static bool is_now(int64_t ns)
 {
-	struct timespec now;
+	struct timespec ts;
+	int64_t now;
 
-	clock_gettime(CLOCK_REALTIME, &now);
-	return ns <= ns_of(&now) + SECOND && ns > ns_of(&now) - 60 * SECOND;
+	clock_gettime(CLOCK_REALTIME, &ts);
+	now = ts.tv_sec * SECOND + ts.tv_nsec;
+	return ns <= now + SECOND && ns > now - 60 * SECOND;
 }
 
 static void check_one(struct call *call, const char *word, const struct facts *facts,

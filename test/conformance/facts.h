@@ -1,7 +1,7 @@
 /* facts.h - what stat tells, checked and compared with what it told before.
  *
  * A check is a word FIELD OP VALUE, OP one of = ! < >. FIELD: type mode nlink uid gid size blocks ino dev
- * rdev atime mtime ctime. VALUE: a number (mode: octal), a time (SECONDS or SECONDS.NANOSECONDS), `now`
+ * rdev atime mtime ctime btime. VALUE: a number (mode: octal), a time (SECONDS or SECONDS.NANOSECONDS), `now`
  * (within a minute), a letter (the same field as noted there), another field's name, or a type (reg dir
  * lnk fifo sock chr blk).
  */
@@ -10,7 +10,7 @@
 
 #include "script.h"
 
-struct stat;
+struct statx;
 
 enum fact {
 	FACT_TYPE,
@@ -26,6 +26,7 @@ enum fact {
 	FACT_ATIME,
 	FACT_MTIME,
 	FACT_CTIME,
+	FACT_BTIME, /* of creation; 0: not told */
 	FACTS,
 };
 
@@ -33,7 +34,7 @@ struct facts {
 	int64_t value[FACTS]; /* times in nanoseconds */
 };
 
-void facts_of_stat(const struct stat *st, struct facts *ret);
+void facts_of_statx(const struct statx *st, struct facts *ret);
 
 /* All words from `first` on must hold; ret is a failure that says which does not. */
 void facts_check(struct call *call, size_t first, const struct facts *facts, struct result *ret);

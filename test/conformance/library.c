@@ -504,6 +504,7 @@ static void facts_of(const struct stet_stat *st, struct facts *ret)
 		[FACT_ATIME] = st->atime_ns,
 		[FACT_MTIME] = st->mtime_ns,
 		[FACT_CTIME] = st->ctime_ns,
+		[FACT_BTIME] = st->btime_ns,
 	} };
 }
 

@@ -370,7 +370,7 @@ static void prepare_process(void)
 	sigaction(SIGALRM, &alarmed, NULL);
 	signal(SIGXFSZ, SIG_IGN);
 	signal(SIGPIPE, SIG_IGN);
-	if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0) {
+	if (unshare(CLONE_NEWNS) != 0 || mount(NULL, "/", NULL, MS_REC | MS_SLAVE, NULL) != 0) {
 		perror("a mount namespace of its own");
 		exit(77);
 	}

@@ -16,21 +16,27 @@
 
 /* --- looking --- */
 
+static bool look_at(struct place at, int flags, struct facts *ret_facts, struct result *ret)
+{
+	struct statx st;
+
+	if (statx(at.dir, at.path, flags, STATX_BASIC_STATS | STATX_BTIME, &st) != 0) {
+		result_call(ret, -1);
+		return false;
+	}
+	facts_of_statx(&st, ret_facts);
+	return true;
+}
+
 static bool look(struct call *call, int flags, struct facts *ret_facts, struct result *ret)
 {
 	struct place at = posix_place(call, call->command->name[0] == 'n' ? 1 : 0);
-	struct stat st;
 
 	if (call->bad)
 		return false;
 	if (!*at.path && at.dir != AT_FDCWD)
 		flags |= AT_EMPTY_PATH;
-	if (fstatat(at.dir, at.path, &st, flags) != 0) {
-		result_call(ret, -1);
-		return false;
-	}
-	facts_of_stat(&st, ret_facts);
-	return true;
+	return look_at(at, flags, ret_facts, ret);
 }
 
 /* is PATH CHECK...: stat */
@@ -54,15 +60,11 @@ static void do_isl(struct call *call, struct result *ret)
 /* isf SLOT CHECK...: fstat */
 static void do_isf(struct call *call, struct result *ret)
 {
+	struct place at = { posix_fd(call, 0), "" };
 	struct facts facts;
-	struct stat st;
 
-	if (fstat(posix_fd(call, 0), &st) != 0) {
-		result_call(ret, -1);
-		return;
-	}
-	facts_of_stat(&st, &facts);
-	facts_check(call, 1, &facts, ret);
+	if (look_at(at, AT_EMPTY_PATH, &facts, ret))
+		facts_check(call, 1, &facts, ret);
 }
 
 /* note LETTER PATH: remembers what lstat tells */

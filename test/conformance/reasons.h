@@ -16,8 +16,10 @@ REASON(LINUX_CREAT_SLASH,
        "ENOTDIR, or EEXIST with O_EXCL, as POSIX has it")
 REASON(NO_TMPFILE, "libfuse 3.14 has no operation for O_TMPFILE")
 REASON(DIRECT_ANY, "O_DIRECT asks for no alignment here")
-REASON(NO_ATIME,
-       "in a transaction, and by the library, reading moves no access time: it would be a write")
+REASON(NO_ATIME, "reading in a transaction changes nothing, so that it conflicts with nobody; nor "
+		 "does the library's")
+REASON(OPEN_IS_READING,
+       "the kernel reads from its cache without asking: what is opened for reading counts as read")
 REASON(LIBRARY_EBADF, "a handle opened for reading is EBADF to every call that writes")
 REASON(LIBRARY_HANDLES, "a handle of the library may not be used after it was closed")
 REASON(LIBRARY_APPEND_COPY, "the library appends a copy to a file that is open for appending")
@@ -41,7 +43,6 @@ REASON(CHOWN_OF_NOTHING,
 REASON(LIBRARY_SET_ID, "the mount takes set-id bits away; callers of the library may do everything")
 REASON(LIBRARY_XATTR_FLAGS, "both flags together have no meaning in the library")
 REASON(LIBRARY_NAMESPACES, "which namespace goes with which type is for the kernel to say")
-REASON(LIBRARY_NAMES, "the library has one error for all names of attributes that it does not keep")
 REASON(LIBRARY_READ_ONLY,
        "a read-only volume refuses what may change it before it looks closer; opening for "
        "writing alone changes nothing")

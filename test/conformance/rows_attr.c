@@ -201,8 +201,6 @@ static const struct row rows[] = {
 	  "ENOENT" },
 	{ "stat/statfs", "put f", "statfs f", "0" },
 	{ "stat/statfs-dir", "", "statfs .", "0" },
-	{ "stat/birth-before-change", "put f; tick; chmod f 600", "is f ctime>mtime", "0" },
-
 	/* access */
 	{ "access/there", "put f", "access f f", "0" },
 	{ "access/absent", "", "access f f", "ENOENT" },

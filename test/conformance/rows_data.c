@@ -34,8 +34,6 @@ static const struct row rows[] = {
 	{ "read/after-shrink-and-grow", "put f abcdef; truncate f 2; truncate f 6", "text f",
 	  "'ab{#00*4}'" },
 	{ "read/after-chmod-0", "put f abc; a: open 1 f rd; chmod f 0", "a: read 1 9", "'abc'" },
-	{ "read/nothing-keeps-atime", "put f abc; utimens f 1 2; open 0 f rd; read 0 0",
-	  "is f atime=1", "0", NULL, ON(TMPFS, NULL, TMPFS_LACKS) },
 	{ "read/no-mtime", "put f abc; note F f; tick; text f", "is f mtime=F ctime=F", "0" },
 	{ "read/large", "open 0 f rw|creat; repeat 16 write 0 {x*65536}", "pread 0 65530 12",
 	  "'{x*12}'", "is f size=1M" },

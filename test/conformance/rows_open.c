@@ -269,8 +269,6 @@ static const struct row rows[] = {
 	{ "open/noatime-another's", "put f x", "a: open 0 f rd|noatime", "EPERM" },
 	{ "open/noatime-keeps-it", "put f x; utimens f 1 2; open 0 f rd|noatime; read 0 1",
 	  "is f atime=1", "0" },
-	{ "open/relatime-moves-old", "put f x; utimens f 1 2; open 0 f rd", "read 0 1", "'x'",
-	  "is f atime=now", ON(VIEW | LIBRARY, "'x'", NO_ATIME, "is f atime=1") },
 	{ "open/running-program-for-writing", "put f '#!/bin/sh{#0a}' 755", "open 0 f wr", "0" },
 	{ "open/nonblock-of-file", "put f x", "open 0 f rd|nonblock", "0", "read 0 1 => 'x'" },
 	{ "open/cloexec", "put f x", "open 0 f rd|cloexec", "0" },

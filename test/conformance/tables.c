@@ -9,6 +9,7 @@
 	T(rename_table) \
 	T(list_table)   \
 	T(attr_table)   \
+	T(time_table)   \
 	T(setid_table)  \
 	T(xattr_table)  \
 	T(acl_table)    \

@@ -131,7 +131,7 @@ static void scripts(void **state)
 
 /* --- facts --- */
 
-static bool holds(const struct stat *st, const char *check)
+static bool holds(const struct statx *st, const char *check)
 {
 	struct call call = { .backend = &backend, .count = 1 };
 	struct result result = { 0 };
@@ -140,7 +140,7 @@ static bool holds(const struct stat *st, const char *check)
 
 	call.words[0].bytes = (char *)(uintptr_t)check;
 	call.words[0].len = strlen(check);
-	facts_of_stat(st, &facts);
+	facts_of_statx(st, &facts);
 	facts_check(&call, 0, &facts, &result);
 	ret = !call.bad && !result.error;
 	result_release(&result);
@@ -149,13 +149,14 @@ static bool holds(const struct stat *st, const char *check)
 
 static void facts(void **state)
 {
-	struct stat st = { .st_mode = S_IFREG | 0640, .st_nlink = 2, .st_size = 100 };
+	struct statx st = { .stx_mode = S_IFREG | 0640, .stx_nlink = 2, .stx_size = 100 };
 	struct call call = { 0 };
 	struct facts noted;
 
 	(void)state;
-	st.st_mtim = (struct timespec){ 5, 250000000 };
-	st.st_ctim = (struct timespec){ 6, 0 };
+	st.stx_mtime.tv_sec = 5;
+	st.stx_mtime.tv_nsec = 250000000;
+	st.stx_ctime.tv_sec = 6;
 	assert_true(holds(&st, "mode=640"));
 	assert_false(holds(&st, "mode=644"));
 	assert_true(holds(&st, "type=reg"));
@@ -167,10 +168,10 @@ static void facts(void **state)
 	assert_true(holds(&st, "ctime>mtime"));
 	assert_false(holds(&st, "mtime=now"));
 	assert_false(holds(&st, "colour=red"));
-	facts_of_stat(&st, &noted);
+	facts_of_statx(&st, &noted);
 	facts_note(&call, 'A', &noted);
 	assert_true(holds(&st, "nlink=A"));
-	st.st_nlink++;
+	st.stx_nlink++;
 	assert_false(holds(&st, "nlink=A"));
 	assert_true(holds(&st, "nlink>A"));
 	assert_true(holds(&st, "nlink!A"));
