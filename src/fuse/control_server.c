@@ -703,13 +703,17 @@ static bool name_open_views(struct stet_fuse_server *server, char *why, size_t c
  * use to anybody. */
 static bool is_used(struct stet_fuse_server *server)
 {
-	bool used = false;
+	bool used;
 
 	pthread_mutex_lock(&server->lock);
-	for (struct stet_fuse_list *l = server->handles.next; l != &server->handles && !used;
-	     l = l->next)
-		used = stet_fuse_container_of(l, struct stet_fuse_handle, link)
-			       ->node->view->state != STET_FUSE_ENDED;
+	used = server->main_view.handles > 0;
+	for (struct stet_fuse_list *l = server->views.next; l != &server->views && !used;
+	     l = l->next) {
+		const struct stet_fuse_view *view = stet_fuse_container_of(l, struct stet_fuse_view,
+									   link);
+
+		used = view->state != STET_FUSE_ENDED && view->handles > 0;
+	}
 	pthread_mutex_unlock(&server->lock);
 	return used;
 }
