@@ -139,11 +139,13 @@ STET_API_CHECKED int stet_ll_setattr(struct stet_volume *vol, struct stet_txn *t
 
 /**
  * The inode was read: its access time becomes now, if it was not later than the last change or is a day
- * old. For servers that keep it; no other call changes it but by stet_setattr. A plain operation that
- * waits for nothing: 1: it was changed, 0: it need not be, or cannot be now. mark false: nothing is
- * changed; 1: it would be.
+ * old (relatime). For servers that keep it: no other call changes it but setting it. A plain operation
+ * that waits for nothing: 1: it was changed, 0: it need not be, or cannot be now. flags:
+ * ACCESS_ALWAYS: however old it is; ACCESS_LOOK: nothing is changed, 1: it would be.
  */
-STET_API_CHECKED int stet_ll_accessed(struct stet_volume *vol, uint64_t ino, bool mark);
+#define STET_LL_ACCESS_ALWAYS 0x1u
+#define STET_LL_ACCESS_LOOK 0x2u
+STET_API_CHECKED int stet_ll_accessed(struct stet_volume *vol, uint64_t ino, unsigned flags);
 
 /* Extended attributes: as stet_getxattr and its sisters. flags: NOWAIT; set also STET_XATTR_
  * and KILL_SGID. */

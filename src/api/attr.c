@@ -281,7 +281,8 @@ int stet_ll_setattr(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino,
 
 struct access {
 	uint64_t ino;
-	bool mark, is_due;
+	unsigned flags;
+	bool is_due;
 };
 
 static int ll_accessed(struct stet_api_op *op, void *arg)
@@ -290,16 +291,21 @@ static int ll_accessed(struct stet_api_op *op, void *arg)
 	int rc;
 
 	op->ctx.ticket = NULL;
-	rc = stet_fs_accessed(&op->ctx, a->ino, a->mark);
+	rc = stet_fs_accessed(&op->ctx, a->ino, a->flags);
 	a->is_due = rc == 1;
 	return rc < 0 ? rc : 0;
 }
 
-int stet_ll_accessed(struct stet_volume *vol, uint64_t ino, bool mark)
+int stet_ll_accessed(struct stet_volume *vol, uint64_t ino, unsigned flags)
 {
-	struct access a = { .ino = ino, .mark = mark };
-	int rc = stet_api_run_(vol, NULL, STET_LL_NOWAIT, ll_accessed, NULL, &a);
+	_Static_assert(STET_LL_ACCESS_ALWAYS == STET_FS_ACCESS_ALWAYS &&
+			       STET_LL_ACCESS_LOOK == STET_FS_ACCESS_LOOK,
+		       "flags are handed down");
+	struct access a = { .ino = ino, .flags = flags };
+	int rc = stet_api_check_flags_(flags, STET_LL_ACCESS_ALWAYS | STET_LL_ACCESS_LOOK);
 
+	if (!rc)
+		rc = stet_api_run_(vol, NULL, STET_LL_NOWAIT, ll_accessed, NULL, &a);
 	switch (rc) {
 	case 0:
 		return a.is_due;

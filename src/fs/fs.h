@@ -146,9 +146,11 @@ STET_CHECKED int stet_fs_getattr(struct stet_fs_ctx *ctx, uint64_t ino, struct s
 #define STET_FS_SET_CTIME 0x40u
 STET_CHECKED int stet_fs_setattr(struct stet_fs_ctx *ctx, uint64_t ino, unsigned set,
 				 const struct stet_fs_attr *attr);
-/* The inode was read: its atime becomes now if it is old (relatime); without `mark` it is only looked
- * at. Plain; waits for nothing. 1: it did (would), 0: it need not. -EBUSY, -ENOSPC. */
-STET_CHECKED int stet_fs_accessed(struct stet_fs_ctx *ctx, uint64_t ino, bool mark);
+/* The inode was read: its atime becomes now if it is old (relatime). Plain; waits for nothing. 1: it
+ * did, or with LOOK would; 0: it need not. -EBUSY, -ENOSPC. */
+#define STET_FS_ACCESS_ALWAYS 1u /* however old it is */
+#define STET_FS_ACCESS_LOOK 2u   /* change nothing */
+STET_CHECKED int stet_fs_accessed(struct stet_fs_ctx *ctx, uint64_t ino, unsigned flags);
 STET_CHECKED int stet_fs_xattr_get(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name name,
 				   void *buf, size_t cap, size_t *ret_len); /* -ENODATA, -ERANGE */
 #define STET_FS_XATTR_CREATE 1u

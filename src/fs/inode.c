@@ -512,7 +512,7 @@ static bool is_atime_old(const struct stet_inode *i, int64_t now_ns)
 	       (now_ns > INT64_MIN + day_ns && i->atime_ns <= now_ns - day_ns);
 }
 
-int stet_fs_accessed(struct stet_fs_ctx *ctx, uint64_t ino, bool mark)
+int stet_fs_accessed(struct stet_fs_ctx *ctx, uint64_t ino, unsigned flags)
 {
 	struct stet_inode_intent n;
 	struct fs_inode in;
@@ -523,9 +523,11 @@ int stet_fs_accessed(struct stet_fs_ctx *ctx, uint64_t ino, bool mark)
 	n.atime_ns = stet_engine_now(stet_txn_engine(ctx->txn));
 	if (!rc)
 		rc = stet_inode_get_(ctx, ino, 0, &in);
-	if (rc || in.i.nlink == 0 || !is_atime_old(&in.i, n.atime_ns))
+	if (rc || in.i.nlink == 0)
 		return rc;
-	if (!mark)
+	if (!(flags & STET_FS_ACCESS_ALWAYS) && !is_atime_old(&in.i, n.atime_ns))
+		return 0;
+	if (flags & STET_FS_ACCESS_LOOK)
 		return 1;
 	rc = stet_attr_lock_(ctx, ino, STET_FS_SET_ATIME);
 	if (!rc)

@@ -14,7 +14,7 @@
  *     that it has changed.
  * I4. Times lie between the years 1677 and 2262; what is set beyond becomes the nearest one, as with any
  *     file system that has an end of time.
- * I5. Access times are kept as relatime has it, in the main tree only: a transaction's reads change
+ * I5. Access times are kept, as relatime has it unless asked for all, in the main tree only: a transaction's reads change
  *     nothing, and old versions have had their time. The kernel reads from its cache without asking; so
  *     who opens a file for reading whose time is due gets none of the cache and asks. Through handles that
  *     write too, those reads count that get here anyway. One look a second is enough for a handle, and
@@ -99,11 +99,17 @@ static bool keeps_access_times(const struct stet_fuse_server *server,
 	       !o->no_atime && !(o->no_diratime && node->type == S_IFDIR);
 }
 
+static unsigned how_access(const struct stet_fuse_server *server)
+{
+	return server->options->strict_atime ? STET_LL_ACCESS_ALWAYS : 0;
+}
+
 bool stet_fuse_wants_reads_(struct stet_fuse_server *server, const struct stet_fuse_node *node,
 			    const struct stet_fuse_view *view, int flags)
 {
 	return (flags & O_ACCMODE) == O_RDONLY && keeps_access_times(server, node, view, flags) &&
-	       stet_ll_accessed(server->vol, node->ino, false) == 1;
+	       stet_ll_accessed(server->vol, node->ino, STET_LL_ACCESS_LOOK | how_access(server)) ==
+		       1;
 }
 
 void stet_fuse_accessed_(struct stet_fuse_call *call, struct stet_fuse_handle *handle)
@@ -119,7 +125,8 @@ void stet_fuse_accessed_(struct stet_fuse_call *call, struct stet_fuse_handle *h
 			return;
 		handle->accessed_s = now.tv_sec;
 	}
-	(void)!stet_ll_accessed(server->vol, call->node->ino, true); /* it is read anyway */
+	/* It is read anyway. */
+	(void)!stet_ll_accessed(server->vol, call->node->ino, how_access(server));
 }
 
 void stet_fuse_op_getattr_(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)

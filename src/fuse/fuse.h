@@ -26,8 +26,8 @@ struct stet_fuse_options {
 	bool private_mount;  /* of root: for nobody else. Others': always, unless allow_other */
 	bool allow_other;    /* asked for by a user who is not root; /etc/fuse.conf must allow it */
 	bool no_dot_stet; /* .stet cannot be reached: so there are no transactions on the mount */
-	bool no_atime,
-		no_diratime; /* reads change no access times (of directories); else as relatime */
+	bool no_atime, no_diratime; /* reads change no access times (of directories) */
+	bool strict_atime;          /* each one does; else as relatime */
 
 	/* All files are shown as this user's and group's, and what is made is theirs; what the volume
 	 * says of the owners of others stays as it is. */

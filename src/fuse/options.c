@@ -227,15 +227,18 @@ static int take_refused(struct stet_fuse_options *o, const char *word, const str
 /* The daemon keeps access times (attr.c, I5). The words may go elsewhere too. */
 static void note_atime(struct stet_fuse_options *o, const char *word)
 {
-	if (strcmp(word, "noatime") == 0)
+	bool strict = strcmp(word, "strictatime") == 0;
+
+	if (strcmp(word, "noatime") == 0) {
 		o->no_atime = true;
-	else if (strcmp(word, "atime") == 0 || strcmp(word, "relatime") == 0 ||
-		 strcmp(word, "strictatime") == 0)
+	} else if (strict || strcmp(word, "atime") == 0 || strcmp(word, "relatime") == 0) {
 		o->no_atime = false;
-	else if (strcmp(word, "nodiratime") == 0)
+		o->strict_atime = strict;
+	} else if (strcmp(word, "nodiratime") == 0) {
 		o->no_diratime = true;
-	else if (strcmp(word, "diratime") == 0)
+	} else if (strcmp(word, "diratime") == 0) {
 		o->no_diratime = false;
+	}
 }
 
 static int take(struct stet_fuse_options *o, const char *word, const struct complaint *c)

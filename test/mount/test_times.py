@@ -139,6 +139,16 @@ def test_reading(mount):
     check(atime(paths[0]) > seen[0], "kept")
 
 
+def test_strict(mount):
+    path = prepare(mount)[0]
+    mount.remount("strictatime")
+    for _ in range(3):
+        before = atime(path)
+        time.sleep(0.02)
+        read(path)
+        check(atime(path) > before, "each time")
+
+
 def test_nothing_read(mount):
     """Opening is not reading, nor is reading nothing."""
     path = prepare(mount)[0]

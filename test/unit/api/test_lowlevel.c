@@ -98,24 +98,25 @@ static void access_times(void **state)
 	struct stet_txn *txn;
 
 	OK(stet_ll_setattr(vol, NULL, ino, &old, 0, &before));
-	assert_int_equal(stet_ll_accessed(vol, ino, false), 1);
+	assert_int_equal(stet_ll_accessed(vol, ino, STET_LL_ACCESS_LOOK), 1);
 	OK(stet_ll_getattr(vol, NULL, ino, 0, &st));
 	assert_int_equal(st.atime_ns, 1);
-	assert_int_equal(stet_ll_accessed(vol, ino, true), 1);
+	assert_int_equal(stet_ll_accessed(vol, ino, 0), 1);
 	OK(stet_ll_getattr(vol, NULL, ino, 0, &st));
 	assert_true(st.atime_ns >= before.ctime_ns);
 	assert_int_equal(st.ctime_ns, before.ctime_ns);
 	assert_int_equal(st.mtime_ns, before.mtime_ns);
 	unit_sleep_ms(2);
-	assert_int_equal(stet_ll_accessed(vol, ino, true), st.atime_ns <= st.ctime_ns);
+	assert_int_equal(stet_ll_accessed(vol, ino, 0), st.atime_ns <= st.ctime_ns);
+	assert_int_equal(stet_ll_accessed(vol, ino, STET_LL_ACCESS_ALWAYS), 1);
 	OK(stet_begin(vol, 0, &txn));
 	OK(stet_ll_setattr(vol, txn, ino, &old, 0, NULL));
 	OK(stet_ll_setattr(vol, NULL, unit_ino(vol, NULL, ""), &old, 0, NULL));
-	assert_int_equal(stet_ll_accessed(vol, ino, true), 0);
-	assert_int_equal(stet_ll_accessed(vol, STET_ROOT, true), 1);
+	assert_int_equal(stet_ll_accessed(vol, ino, 0), 0);
+	assert_int_equal(stet_ll_accessed(vol, STET_ROOT, 0), 1);
 	OK(stet_commit(txn, 0));
-	assert_int_equal(stet_ll_accessed(vol, ino, true), 1);
-	FAILS(-ENOENT, stet_ll_accessed(vol, 999, true));
+	assert_int_equal(stet_ll_accessed(vol, ino, 0), 1);
+	FAILS(-ENOENT, stet_ll_accessed(vol, 999, 0));
 }
 
 /* --- locks of opens --- */
