@@ -9,13 +9,14 @@
  *     listed either where the library has stored them. ACLs are enforced by the kernel, which caches
  *     them, and drops them with the attributes of an inode.
  * I3. Who writes to a program, changes its size or its owner, and is not privileged, takes its
- *     set-id bits (setgid: with group execute) and its capabilities away, before that is done. The
- *     kernel goes by the mode that it has, also when it executes: so before the answer it is told
- *     that it has changed.
+ *     set-id bits and its capabilities away, before that is done (setgid without group execute stays
+ *     if he is in the group). The kernel goes by the mode that it has, also when it executes: so
+ *     before the answer it is told that it has changed.
  * I4. Times lie between the years 1677 and 2262; what is set beyond becomes the nearest one, as with any
  *     file system that has an end of time.
- * I5. Access times are kept, as relatime has it unless asked for all, in the main tree only: a transaction's reads change
- *     nothing, and old versions have had their time. The kernel reads from its cache without asking; so
+ * I5. Access times are kept, as relatime has it unless asked for all, in the main tree only: a
+ *     transaction's reads change nothing, and old versions have had their time. The kernel reads from
+ *     its cache without asking; so
  *     who opens a file for reading whose time is due gets none of the cache and asks. Through handles that
  *     write too, those reads count that get here anyway. One look a second is enough for a handle, and
  *     where the change would have to wait it is left out. The kernel asks for the time after each
@@ -54,12 +55,47 @@ static void tell_current(struct stet_fuse_call *call)
 		stet_fuse_inval_inode_(server, id, false);
 }
 
-/* I3 */
-static uint32_t without_privileges(uint32_t mode)
+#define GROUPS_USUAL 64
+
+static bool is_among(gid_t gid, const gid_t *list, int n)
 {
-	if (mode & S_IXGRP)
+	for (int i = 0; i < n; i++)
+		if (list[i] == gid)
+			return true;
+	return false;
+}
+
+/* Is the caller in the file's group, or root? When that cannot be found out, he is not. */
+static bool is_of_group(const struct stet_fuse_call *call, const struct stet_stat *st)
+{
+	const struct stet_fuse_options *o = call->server->options;
+	const struct fuse_ctx *ctx = fuse_req_ctx(call->req);
+	gid_t gid = o->has_gid ? o->gid : st->gid;
+	gid_t usual[GROUPS_USUAL], *more;
+	bool found;
+	int n;
+
+	if (ctx->uid == 0 || ctx->gid == gid)
+		return true;
+	n = fuse_req_getgroups(call->req, GROUPS_USUAL, usual);
+	if (n <= GROUPS_USUAL)
+		return is_among(gid, usual, n);
+	more = calloc((size_t)n, sizeof(*more));
+	if (!more)
+		return false;
+	found = is_among(gid, more, fuse_req_getgroups(call->req, n, more));
+	free(more);
+	return found;
+}
+
+/* I3 */
+static uint32_t without_privileges(const struct stet_fuse_call *call, const struct stet_stat *st)
+{
+	uint32_t mode = st->mode & ~(uint32_t)S_ISUID;
+
+	if ((mode & S_ISGID) && ((mode & S_IXGRP) || !is_of_group(call, st)))
 		mode &= ~(uint32_t)S_ISGID;
-	return mode & ~(uint32_t)S_ISUID;
+	return mode;
 }
 
 #define CAPABILITIES "security.capability"
@@ -71,6 +107,7 @@ int stet_fuse_kill_privileges_(struct stet_fuse_call *call)
 	struct stet_setattr set = { .set = STET_SET_MODE };
 	uint64_t ino = call->node->ino;
 	struct stet_stat st;
+	uint32_t mode;
 	int rc;
 
 	if (!stet_fuse_kills_privileges_())
@@ -78,8 +115,9 @@ int stet_fuse_kill_privileges_(struct stet_fuse_call *call)
 	rc = stet_ll_getattr(vol, txn, ino, STET_LL_NOWAIT, &st);
 	if (rc || S_ISDIR(st.mode))
 		return rc;
-	if (without_privileges(st.mode) != st.mode) {
-		set.mode = without_privileges(st.mode) & 07777;
+	mode = without_privileges(call, &st);
+	if (mode != st.mode) {
+		set.mode = mode & 07777;
 		rc = stet_ll_setattr(vol, txn, ino, &set, STET_LL_NOWAIT, &st);
 		if (!rc)
 			stet_fuse_inval_inode_(call->server, call->node->id, false);

@@ -81,10 +81,32 @@ def test_root_keeps_them(mount):
         equal(oct(mode_of(path)), oct(SET_ID), what)
 
 
-def test_setgid_without_execute_stays(mount):
-    path = program(mount, "f", mode=0o2766)
-    as_user(lambda: overwrite(path), USER)
-    equal(oct(mode_of(path)), oct(0o2766))
+def test_setgid_without_execute(mount):
+    """It stays for those who are in the group."""
+    def change():
+        os.setgroups(groups)  # pylint: disable=cell-var-from-loop
+        os.setgid(USER)
+        os.setuid(USER)
+        CHANGES[what](path)  # pylint: disable=cell-var-from-loop
+
+    for what in CHANGES:
+        for gid, groups, left in ((0, [], 0o766), (USER, [], 0o2766), (77, [5, 77], 0o2766),
+                                  (77, list(range(100, 300)), 0o766),
+                                  (277, list(range(100, 300)), 0o2766)):
+            path = program(mount, "f", mode=0o2766)
+            os.chown(path, -1, gid)
+            os.chmod(path, 0o2766)
+            child = os.fork()
+            if child == 0:
+                code = 1
+                try:
+                    change()
+                    code = 0
+                finally:
+                    os._exit(code)
+            equal(os.waitpid(child, 0)[1], 0, what)
+            equal(oct(mode_of(path)), oct(left), f"{what}, group {gid}")
+            os.unlink(path)
 
 
 def test_chown_takes_them_away(mount):
