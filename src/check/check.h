@@ -22,6 +22,7 @@
 	P(DATA_UNREADABLE, "file data cannot be read right from any copy")             \
 	P(XATTR_VALUE, "an attribute's value is not whole")                            \
 	P(XATTR_LEFTOVER, "a part of an attribute's value belongs to nobody")          \
+	P(ACL_BAD, "an attribute that is named as an ACL is none")                     \
 	P(DATA_COPY, "one copy of file data is bad")                                   \
 	P(NO_INODE, "content or attributes without an inode")                          \
 	P(ROOT_BAD, "the root directory is missing or not a directory")                \

@@ -5,10 +5,12 @@
  * belongs to nobody. An inode that is being reclaimed may have lost any of them.
  */
 #include <string.h>
+#include <sys/stat.h>
 
 #include "check/check_internal.h"
 #include "format/key.h"
 #include "format/value.h"
+#include "fs/acl.h"
 
 #define PART_NAME_BYTES 21u /* 01 "." 16 digits "." 2 digits */
 #define KEY_HEAD 9u         /* object and kind */
@@ -96,6 +98,26 @@ static int take_value(struct stet_checker *c, uint64_t ino, const struct stet_xa
 				  x->size_bytes, (unsigned long long)x->chunks);
 }
 
+/* What the system calls would not make sense of. Those in several items are not looked at. */
+static int check_acl(struct stet_checker *c, uint64_t ino, const struct stet_key *key,
+		     const struct stet_xattr *x)
+{
+	enum stet_fs_acl_kind kind = stet_fs_acl_kind((const char *)key->b + KEY_HEAD,
+						      key->bytes - KEY_HEAD);
+	uint32_t mode = c->inodes.n > 0 ? c->inodes.v[c->inodes.n - 1].mode : 0;
+	uint8_t acl[STET_XATTR_INLINE_MAX];
+	bool empty;
+
+	if (kind == STET_FS_ACL_NONE || being_reclaimed(c))
+		return 0;
+	if (S_ISLNK(mode) || (kind == STET_FS_ACL_IS_DEFAULT && !S_ISDIR(mode)))
+		return stet_check_report_(c, STET_PROBLEM_ACL_BAD, ino, "not of this type of file");
+	memcpy(acl, x->data, x->size_bytes);
+	if (stet_fs_acl_check(acl, x->size_bytes, &empty) == 0 && !empty)
+		return 0;
+	return stet_check_report_(c, STET_PROBLEM_ACL_BAD, ino, "%u bytes", x->size_bytes);
+}
+
 int stet_check_xattr_(struct stet_checker *c, uint64_t ino, const struct stet_key *key,
 		      const struct stet_val *val)
 {
@@ -111,7 +133,7 @@ int stet_check_xattr_(struct stet_checker *c, uint64_t ino, const struct stet_ke
 	if (!x.data) /* nobody writes that yet */
 		return stet_check_report_(c, STET_PROBLEM_ITEM_BAD, ino,
 					  "an attribute's value in an extent");
-	return 0;
+	return check_acl(c, ino, key, &x);
 }
 
 int stet_check_xattrs_end_(struct stet_checker *c)

@@ -30,13 +30,13 @@ enum tag {
 	TAG_OTHER = 0x20,
 };
 
-enum stet_acl_kind stet_acl_kind_(const char *name, size_t len)
+enum stet_fs_acl_kind stet_fs_acl_kind(const char *name, size_t len)
 {
-	if (len == sizeof(STET_ACL_ACCESS_) - 1 && memcmp(name, STET_ACL_ACCESS_, len) == 0)
-		return STET_ACL_OF_ACCESS;
-	if (len == sizeof(STET_ACL_DEFAULT_) - 1 && memcmp(name, STET_ACL_DEFAULT_, len) == 0)
-		return STET_ACL_OF_DEFAULT;
-	return STET_ACL_NONE;
+	if (len == sizeof(STET_FS_ACL_ACCESS) - 1 && memcmp(name, STET_FS_ACL_ACCESS, len) == 0)
+		return STET_FS_ACL_IS_ACCESS;
+	if (len == sizeof(STET_FS_ACL_DEFAULT) - 1 && memcmp(name, STET_FS_ACL_DEFAULT, len) == 0)
+		return STET_FS_ACL_IS_DEFAULT;
+	return STET_FS_ACL_NONE;
 }
 
 static size_t entries_of(size_t len)
@@ -90,7 +90,7 @@ static bool in_order(const uint8_t *acl, size_t count)
 	return (seen & TAG_USER_OBJ) && (seen & TAG_GROUP_OBJ) && (seen & TAG_OTHER);
 }
 
-int stet_acl_check_(uint8_t *acl, size_t len, bool *ret_empty)
+int stet_fs_acl_check(uint8_t *acl, size_t len, bool *ret_empty)
 {
 	size_t count;
 
@@ -104,7 +104,7 @@ int stet_acl_check_(uint8_t *acl, size_t len, bool *ret_empty)
 		return -EOPNOTSUPP;
 	if ((len - HEAD) % ENTRY != 0)
 		return -EINVAL;
-	if (len > STET_ACL_BYTES_MAX_)
+	if (len > STET_FS_ACL_BYTES_MAX)
 		return -E2BIG;
 	count = entries_of(len);
 	*ret_empty = count == 0;

@@ -10,24 +10,24 @@
 #include "base/error.h"
 
 /* As many entries as Linux hands over in one page. */
-#define STET_ACL_BYTES_MAX_ 4092u
-#define STET_ACL_ACCESS_ "system.posix_acl_access"
-#define STET_ACL_DEFAULT_ "system.posix_acl_default"
+#define STET_FS_ACL_BYTES_MAX 4092u
+#define STET_FS_ACL_ACCESS "system.posix_acl_access"
+#define STET_FS_ACL_DEFAULT "system.posix_acl_default"
 
-enum stet_acl_kind {
-	STET_ACL_NONE, /* another xattr */
-	STET_ACL_OF_ACCESS,
-	STET_ACL_OF_DEFAULT,
+enum stet_fs_acl_kind {
+	STET_FS_ACL_NONE, /* another xattr */
+	STET_FS_ACL_IS_ACCESS,
+	STET_FS_ACL_IS_DEFAULT,
 };
 
-enum stet_acl_kind stet_acl_kind_(const char *name, size_t len);
+enum stet_fs_acl_kind stet_fs_acl_kind(const char *name, size_t len);
 
 /* Checks an ACL as given by a user, and puts it into the form that is stored: ids of entries that have
  * none become UINT32_MAX. *ret_empty: it has no entries, which means none at all. -EOPNOTSUPP: of
  * another version; -EINVAL; -E2BIG. */
-STET_CHECKED int stet_acl_check_(uint8_t *acl, size_t len, bool *ret_empty);
+STET_CHECKED int stet_fs_acl_check(uint8_t *acl, size_t len, bool *ret_empty);
 
-/* The following take ACLs that were checked. */
+/* --- inside fs/; of ACLs that were checked --- */
 
 /* The permission bits that the ACL stands for; the others of *mode stay. true: they say all that it
  * says. */

@@ -105,7 +105,7 @@ STET_CHECKED int stet_attr_lock_(struct stet_fs_ctx *ctx, uint64_t ino, unsigned
 struct fs_inherited {
 	size_t len; /* of both */
 	bool is_access, is_default;
-	uint8_t access[STET_ACL_BYTES_MAX_], acl[STET_ACL_BYTES_MAX_];
+	uint8_t access[STET_FS_ACL_BYTES_MAX], acl[STET_FS_ACL_BYTES_MAX];
 };
 /* Finds that out; what->mode becomes what the inode's will be. Takes locks only. */
 STET_CHECKED int stet_acl_inherited_(struct stet_fs_ctx *ctx, uint64_t dir,

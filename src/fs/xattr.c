@@ -147,7 +147,7 @@ static int check_stored_acl(uint64_t ino, uint8_t *acl, size_t len)
 {
 	bool empty;
 
-	if (stet_acl_check_(acl, len, &empty) != 0 || empty)
+	if (stet_fs_acl_check(acl, len, &empty) != 0 || empty)
 		return STET_FAIL(-EUCLEAN, "xattr of inode %" PRIu64 ": no ACL", ino);
 	return 0;
 }
@@ -188,7 +188,7 @@ int stet_fs_xattr_get(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name
 		return -ERANGE;
 	if (cap > 0)
 		rc = read_value(ctx, ino, &v, buf);
-	if (!rc && cap > 0 && stet_acl_kind_(name.bytes, name.len) == STET_ACL_OF_ACCESS)
+	if (!rc && cap > 0 && stet_fs_acl_kind(name.bytes, name.len) == STET_FS_ACL_IS_ACCESS)
 		rc = show_mode(ctx, ino, buf, v.size);
 	if (!rc)
 		*ret_len = v.size;
@@ -333,9 +333,9 @@ static int check_acl_owner(struct stet_fs_ctx *ctx, uint64_t ino, uint32_t *mode
 static int set_acl(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name name,
 		   const void *value, size_t len, unsigned flags)
 {
-	enum stet_acl_kind kind = stet_acl_kind_(name.bytes, name.len);
-	bool is_access = kind == STET_ACL_OF_ACCESS, drop;
-	uint8_t acl[STET_ACL_BYTES_MAX_];
+	enum stet_fs_acl_kind kind = stet_fs_acl_kind(name.bytes, name.len);
+	bool is_access = kind == STET_FS_ACL_IS_ACCESS, drop;
+	uint8_t acl[STET_FS_ACL_BYTES_MAX];
 	struct value old;
 	uint32_t mode;
 	int rc;
@@ -344,10 +344,10 @@ static int set_acl(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name na
 		return -E2BIG;
 	if (len > 0)
 		memcpy(acl, value, len);
-	rc = stet_acl_check_(acl, len, &drop);
+	rc = stet_fs_acl_check(acl, len, &drop);
 	if (!rc)
 		rc = check_acl_owner(ctx, ino, &mode);
-	if (!rc && kind == STET_ACL_OF_DEFAULT && !drop && !S_ISDIR(mode))
+	if (!rc && kind == STET_FS_ACL_IS_DEFAULT && !drop && !S_ISDIR(mode))
 		rc = -EACCES;
 	if (!rc && is_access)
 		rc = stet_attr_lock_(ctx, ino, STET_FS_SET_MODE); /* X5 */
@@ -371,7 +371,7 @@ static int set_acl(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name na
 
 static int get_default_acl(struct stet_fs_ctx *ctx, uint64_t dir, uint8_t *acl, size_t *ret_len)
 {
-	struct stet_fs_name name = { STET_ACL_DEFAULT_, sizeof(STET_ACL_DEFAULT_) - 1 };
+	struct stet_fs_name name = { STET_FS_ACL_DEFAULT, sizeof(STET_FS_ACL_DEFAULT) - 1 };
 	struct value v;
 	int rc = 0;
 
@@ -382,7 +382,7 @@ static int get_default_acl(struct stet_fs_ctx *ctx, uint64_t dir, uint8_t *acl, 
 	*ret_len = 0;
 	if (rc || !v.exists)
 		return rc;
-	if (v.size > STET_ACL_BYTES_MAX_)
+	if (v.size > STET_FS_ACL_BYTES_MAX)
 		return STET_FAIL(-EUCLEAN, "xattr of inode %" PRIu64 ": no ACL", dir);
 	rc = read_value(ctx, dir, &v, acl);
 	if (!rc)
@@ -417,7 +417,7 @@ int stet_acl_inherited_(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_fs_ne
 
 uint64_t stet_acl_meta_(const struct fs_inherited *inherited)
 {
-	uint64_t each = inherited->len + STET_META_DIRENT_(sizeof(STET_ACL_DEFAULT_)) +
+	uint64_t each = inherited->len + STET_META_DIRENT_(sizeof(STET_FS_ACL_DEFAULT)) +
 			UINT64_C(64) * chunks_of((uint32_t)inherited->len);
 
 	return (inherited->is_access ? each : 0) + (inherited->is_default ? each : 0);
@@ -425,10 +425,10 @@ uint64_t stet_acl_meta_(const struct fs_inherited *inherited)
 
 int stet_acl_put_(struct stet_fs_ctx *ctx, uint64_t ino, const struct fs_inherited *inherited)
 {
-	static const struct stet_fs_name access = { STET_ACL_ACCESS_,
-						    sizeof(STET_ACL_ACCESS_) - 1 };
-	static const struct stet_fs_name dflt = { STET_ACL_DEFAULT_,
-						  sizeof(STET_ACL_DEFAULT_) - 1 };
+	static const struct stet_fs_name access = { STET_FS_ACL_ACCESS,
+						    sizeof(STET_FS_ACL_ACCESS) - 1 };
+	static const struct stet_fs_name dflt = { STET_FS_ACL_DEFAULT,
+						  sizeof(STET_FS_ACL_DEFAULT) - 1 };
 	uint32_t len = (uint32_t)inherited->len;
 	int rc = 0;
 
@@ -453,7 +453,7 @@ int stet_fs_xattr_set(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_name
 		rc = check_name(name);
 	if (!rc && len > STET_XATTR_SIZE_MAX)
 		rc = -E2BIG;
-	if (!rc && stet_acl_kind_(name.bytes, name.len) != STET_ACL_NONE)
+	if (!rc && stet_fs_acl_kind(name.bytes, name.len) != STET_FS_ACL_NONE)
 		return set_acl(ctx, ino, name, value, len, flags);
 	if (!rc)
 		rc = change_prepare(ctx, ino, name, len, flags, &old);
@@ -474,7 +474,7 @@ int stet_fs_xattr_remove(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_n
 
 	if (!rc)
 		rc = check_name(name);
-	if (!rc && stet_acl_kind_(name.bytes, name.len) != STET_ACL_NONE)
+	if (!rc && stet_fs_acl_kind(name.bytes, name.len) != STET_FS_ACL_NONE)
 		return set_acl(ctx, ino, name, NULL, 0, 0);
 	if (!rc)
 		rc = change_prepare(ctx, ino, name, 0, STET_FS_XATTR_REPLACE, &old);

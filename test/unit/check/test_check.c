@@ -159,6 +159,36 @@ static void test_parts_left_over(void **state)
 	close_bad(u);
 }
 
+static void test_no_acl(void **state)
+{
+	static const uint8_t others_only[] = { 0, 2, 0, 0, 0, 32, 0, 7, 0, 0xff, 0xff, 0xff, 0xff };
+	struct stet_key key;
+	uint64_t ino;
+	struct unit *u = with_large_value(&ino);
+
+	(void)state;
+	stet_key_xattr(&key, ino, "system.posix_acl_access", 23);
+	put(u, &key, others_only, sizeof(others_only));
+	EXPECT(u, STET_PROBLEM_ACL_BAD);
+	close_bad(u);
+}
+
+static void test_default_acl_of_a_file(void **state)
+{
+	static const uint8_t acl[] = { 0,    2,    0,    0, 0, 1,    0,    7,    0,    0xff,
+				       0xff, 0xff, 0xff, 4, 0, 5,    0,    0xff, 0xff, 0xff,
+				       0xff, 32,   0,    5, 0, 0xff, 0xff, 0xff, 0xff };
+	struct stet_key key;
+	uint64_t ino;
+	struct unit *u = with_large_value(&ino);
+
+	(void)state;
+	stet_key_xattr(&key, ino, "system.posix_acl_default", 24);
+	put(u, &key, acl, sizeof(acl));
+	EXPECT(u, STET_PROBLEM_ACL_BAD);
+	close_bad(u);
+}
+
 /* Two attributes with one value's parts. */
 static void test_parts_shared(void **state)
 {
@@ -337,6 +367,8 @@ int main(void)
 		cmocka_unit_test(test_part_missing),
 		cmocka_unit_test(test_part_of_another_length),
 		cmocka_unit_test(test_parts_left_over),
+		cmocka_unit_test(test_no_acl),
+		cmocka_unit_test(test_default_acl_of_a_file),
 		cmocka_unit_test(test_parts_shared),
 		cmocka_unit_test(test_blocks_shared),
 		cmocka_unit_test(test_blocks_of_a_node),

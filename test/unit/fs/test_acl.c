@@ -14,7 +14,7 @@ struct entry {
 };
 
 struct acl {
-	uint8_t b[STET_ACL_BYTES_MAX_ + 8];
+	uint8_t b[STET_FS_ACL_BYTES_MAX + 8];
 	size_t len;
 };
 
@@ -50,7 +50,7 @@ static int set(struct unit *u, struct stet_txn *txn, uint64_t ino, const char *n
 static void expect(struct unit *u, struct stet_txn *txn, uint64_t ino, const char *name,
 		   const struct acl *wanted)
 {
-	uint8_t got[STET_ACL_BYTES_MAX_];
+	uint8_t got[STET_FS_ACL_BYTES_MAX];
 
 	assert_int_equal(unit_xattr_get(u, txn, ino, name, got, sizeof(got)), wanted->len);
 	assert_memory_equal(got, wanted->b, wanted->len);
@@ -136,20 +136,20 @@ static void test_checking(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		acl = acl_of(cases[i].e, cases[i].n);
-		assert_int_equal(stet_acl_check_(acl.b, acl.len, &empty), cases[i].rc);
+		assert_int_equal(stet_fs_acl_check(acl.b, acl.len, &empty), cases[i].rc);
 		if (cases[i].rc == 0)
 			assert_int_equal(empty, cases[i].n == 0);
 	}
 	acl = ACL({ U_OBJ, 7, 1 }, { U, 7, 1 }, { G_OBJ, 5, 1 }, { M, 7, 1 }, { O, 0, 1 });
 	for (size_t len = 1; len < acl.len; len++)
-		assert_int_equal(stet_acl_check_(acl.b, len, &empty), len == 4 ? 0 : -EINVAL);
-	assert_int_equal(stet_acl_check_(acl.b, acl.len, &empty), 0);
+		assert_int_equal(stet_fs_acl_check(acl.b, len, &empty), len == 4 ? 0 : -EINVAL);
+	assert_int_equal(stet_fs_acl_check(acl.b, acl.len, &empty), 0);
 	const struct acl canonical = ACL({ U_OBJ, 7, NO_ID }, { U, 7, 1 }, { G_OBJ, 5, NO_ID },
 					 { M, 7, NO_ID }, { O, 0, NO_ID });
 	assert_memory_equal(acl.b, canonical.b, acl.len);
 	acl.b[0] = 1;
-	assert_int_equal(stet_acl_check_(acl.b, acl.len, &empty), -EOPNOTSUPP);
-	assert_int_equal(stet_acl_check_(acl.b, 0, &empty), 0);
+	assert_int_equal(stet_fs_acl_check(acl.b, acl.len, &empty), -EOPNOTSUPP);
+	assert_int_equal(stet_fs_acl_check(acl.b, 0, &empty), 0);
 	assert_true(empty);
 }
 
