@@ -4,7 +4,7 @@ import errno
 import os
 import stat
 
-from mountlib import as_user, check, equal, main, read, write
+from mountlib import as_user, check, equal, fails, main, read, write
 
 USER = 1000
 SET_ID = 0o6777
@@ -175,6 +175,68 @@ def test_cannot_be_executed_with_them(mount):
     if not os.statvfs(mount.dir).f_flag & os.ST_NOSUID:
         os.chmod(mount.folder, 0o755)
         as_user(change_and_run, USER)
+
+
+def in_both(mount, test):
+    """In the main tree, and in a view (entered first: users may not pass the directories above it)."""
+    os.chmod(mount.dir, 0o755)
+    number, root = mount.begin()
+    for place in (mount.dir, root):
+        os.mkdir(os.path.join(place, "both" if place == root else "main"))
+        here = os.open(".", os.O_RDONLY)
+        os.chdir(os.path.join(place, "both" if place == root else "main"))
+        try:
+            test()
+        finally:
+            os.fchdir(here)
+            os.close(here)
+    mount.commit(number)
+
+
+def test_setgid_directories(mount):
+    def check_here():
+        os.mkdir("d")
+        os.chown("d", USER, 2000)
+        os.chmod("d", 0o2777)
+
+        def make():
+            os.umask(0)
+            write("d/f", b"x")
+            os.mkdir("d/sub", 0o755)
+            os.mkfifo("d/p", 0o600)
+            os.symlink("f", "d/l")
+            os.close(os.open("d/x", os.O_CREAT | os.O_WRONLY, 0o2755))  # not in the group
+            os.chmod("d/f", 0o2755)  # nor here
+            write("own", b"")
+            os.chmod("own", 0o2755)
+        os.chmod(".", 0o777)
+        as_user(make, USER)
+        equal([os.lstat("d/" + name).st_gid for name in ("f", "sub", "p", "l", "x")], [2000] * 5)
+        equal([oct(mode_of("d/" + name)) for name in ("f", "sub", "p", "x")],
+              ["0o755", "0o2755", "0o600", "0o755"])
+        equal((os.stat("own").st_gid, oct(mode_of("own"))), (USER, "0o2755"))
+    in_both(mount, check_here)
+
+
+def test_sticky_directories(mount):
+    def check_here():
+        os.mkdir("d")
+        os.chmod("d", 0o1777)
+        write("d/root", b"")
+        as_user(lambda: write("d/mine", b""), USER)
+
+        def try_others():
+            for name in ("root", "mine"):
+                fails(errno.EPERM, os.unlink, "d/" + name)
+                fails(errno.EPERM, os.rename, "d/" + name, "d/new")
+            write("d/other", b"")
+            fails(errno.EPERM, os.rename, "d/other", "d/mine")
+        as_user(try_others, USER + 1)
+        as_user(lambda: os.rename("d/mine", "d/still mine"), USER)
+        as_user(lambda: os.unlink("d/still mine"), USER)
+        os.unlink("d/other")
+        equal(os.listdir("d"), ["root"])
+    in_both(mount, check_here)
 
 
 def requests(mount):
