@@ -135,6 +135,8 @@ static void command_ended(struct watch *w, int status)
 	take_back(w);
 	if (w->end.code || w->ending)
 		tell_group(w, SIGTERM);
+	else
+		kill(-w->job->pid, SIGCONT); /* who was stopped has nobody left to continue him */
 }
 
 /* Somebody of its group was stopped (the command itself: W4). Left alone after the command's end, it

@@ -393,6 +393,11 @@ def test_background_is_waited_for(m):
     equal(sorted(os.listdir(m.dir)), ["f", "late"])
 
 
+def test_stopped_background_goes_on(m):
+    m.transaction("sh -c 'kill -STOP $$; echo on > on' & sleep 0.5; echo x > f")
+    equal(sorted(os.listdir(m.dir)), ["f", "on"])
+
+
 def test_background_of_a_failure_is_ended(m):
     process, pid = started(m, "sleep 60 & echo x > f; exit 4")
     output(process, 4)
