@@ -200,7 +200,7 @@ static int poll_ms(const struct watch *w)
 		until = earlier(until, now + LOOK_NS); /* nobody tells who leaves the group */
 	if (until == STET_CLI_NEVER)
 		return -1;
-	return until <= now ? 0 : (int)earlier((until - now) / NS_PER_MS + 1, 60 * 1000);
+	return until <= now ? 0 : (int)earlier((until - now) / NS_PER_MS + 1, INT64_C(60000));
 }
 
 static void watch_time(struct watch *w)

@@ -157,10 +157,8 @@ static bool find_mounted_root(const char *path, char *ret, size_t cap)
 	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, STATX_MNT_ID, &st) == 0 &&
 	    (st.stx_mask & STATX_MNT_ID)) {
 		while (!found && fgets(line, sizeof(line), f)) {
-			unsigned long long id = 0;
-
-			found = sscanf(line, "%llu %*s %*s %4095s", &id, root) == 2 &&
-				id == st.stx_mnt_id;
+			found = strtoull(line, NULL, 10) == st.stx_mnt_id &&
+				sscanf(line, "%*s %*s %*s %4095s", root) == 1;
 		}
 	}
 	fclose(f);
