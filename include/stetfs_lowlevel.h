@@ -300,6 +300,23 @@ typedef void stet_ll_watch_fn(void *arg, enum stet_ll_phase phase,
  */
 STET_API_CHECKED int stet_ll_watch(struct stet_volume *vol, stet_ll_watch_fn *fn, void *arg);
 
+/** A name that an inode may have. */
+struct stet_ll_name {
+	uint64_t dir;
+	char name[256]; /* NUL terminated */
+};
+
+/** Fills in the name number `at` (from 0) that is known for the inode; false: no more are. They need not
+ * be right. Called without a lock. */
+typedef bool stet_ll_names_fn(void *arg, uint64_t ino, unsigned at, struct stet_ll_name *ret);
+
+/**
+ * As stet_changes. names (NULL: none): what the caller knows of the names of inodes, so that the tree need not
+ * be walked for those.
+ */
+STET_API_CHECKED int stet_ll_changes(struct stet_txn *txn, stet_ll_names_fn *names, void *names_arg,
+				     stet_changes_fn *fn, void *arg);
+
 /** Called once, when a part was given up, with what has changed for the transaction by that; result is 0. */
 typedef void stet_ll_reverted_fn(void *arg, const struct stet_ll_touched *touched);
 

@@ -185,12 +185,20 @@ static void release(struct lister *l)
 
 int stet_changes(struct stet_tx *txn, stet_changes_fn *fn, void *arg)
 {
+	return stet_ll_changes(txn, NULL, NULL, fn, arg);
+}
+
+int stet_ll_changes(struct stet_tx *txn, stet_ll_names_fn *names, void *names_arg,
+		    stet_changes_fn *fn, void *arg)
+{
 	struct lister l = { 0 };
 	int rc = stet_api_check_handle_(txn);
 
 	if (rc)
 		return rc;
 	rc = stet_finder_open_(&l.f, txn, false);
+	l.f.names = names;
+	l.f.names_arg = names_arg;
 	if (!rc)
 		rc = add_names(&l);
 	if (!rc)

@@ -10,7 +10,8 @@
  *     within STET_FINDER_DEPTH steps.
  * N3. A removed and an added name of the same inode are one rename.
  * N4. Files do not know their names. Those that were changed and not renamed are found by a walk of the
- *     state that the transaction began with, which ends when the last is found.
+ *     state that the transaction began with, which ends when the last is found. Before, the names are tried
+ *     that others know (a server through which they were changed).
  * N5. A directory is listed once, however many of those in it are looked for.
  */
 #include "api/finder.h"
@@ -298,21 +299,54 @@ static int meet(void *arg, const struct stet_walk_entry *entry)
 	return --s->missing == 0 ? FOUND_ALL : 0;
 }
 
+struct trying {
+	struct stet_ll_name name;
+	struct stet_dirent found;
+};
+
+static int look_up(struct stet_api_op *op, void *arg)
+{
+	struct trying *t = arg;
+
+	return stet_fs_lookup(&op->ctx, t->name.dir,
+			      stet_api_name_(t->name.name, strlen(t->name.name)), &t->found);
+}
+
+/* Tries the names that others know. */
+static int ask_others(struct stet_finder *f, uint64_t ino)
+{
+	struct trying t;
+
+	for (unsigned at = 0; f->names && f->names(f->names_arg, ino, at, &t.name); at++) {
+		int rc = is_changed_name(f, t.name.dir, t.name.name)
+				 ? -ENOENT
+				 : stet_api_run_(f->vol, f->view, STET_API_READ, look_up, NULL, &t);
+
+		if (!rc && t.found.ino == ino)
+			return remember(f, ino, t.name.dir, t.found.type, t.name.name);
+		if (rc == -EIO || rc == -EUCLEAN || rc == -ENOMEM || rc == -ESTALE)
+			return rc; /* anything else: it is no such name */
+	}
+	return 0;
+}
+
 /* N4 */
 int stet_finder_search_(struct stet_finder *f)
 {
 	struct search s = { .finder = f };
-	int rc;
+	int rc = 0;
 
-	for (size_t i = 0; i < f->touched.inos.n; i++) {
+	for (size_t i = 0; i < f->touched.inos.n && !rc; i++) {
 		const struct stet_ll_touched_ino *touched = &f->touched.inos.v[i];
 
-		if (touched->ino != STET_ROOT && stet_finder_is_modified_(f, touched) &&
-		    !stet_finder_place_(f, touched->ino))
-			s.missing++;
+		if (touched->ino == STET_ROOT || !stet_finder_is_modified_(f, touched) ||
+		    stet_finder_place_(f, touched->ino))
+			continue;
+		rc = ask_others(f, touched->ino);
+		s.missing += !stet_finder_place_(f, touched->ino);
 	}
-	if (s.missing == 0)
-		return 0;
+	if (rc || s.missing == 0)
+		return rc;
 	rc = stet_walk(f->vol, f->view, STET_ROOT, "", STET_WALK_PRE, meet, &s);
 	return rc == FOUND_ALL ? 0 : rc;
 }

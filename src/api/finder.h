@@ -27,7 +27,9 @@ struct stet_finder {
 	struct stet_hash lost,
 		given; /* of struct stet_name_ref, by the inode that lost or got the name */
 	STET_VEC(struct stet_name_ref) refs; /* of touched.names, one by one */
-	struct stet_hash places;             /* of struct stet_finder_place: what was looked up */
+	stet_ll_names_fn *names;             /* what others know of names; NULL: nothing */
+	void *names_arg;
+	struct stet_hash places; /* of struct stet_finder_place: what was looked up */
 };
 
 /* Collects what the transaction touches. Closed by the other in any case. Without the volume's lock. claimed:

@@ -147,7 +147,7 @@ struct stet_fuse_node {
 	uint64_t openings;   /* opens under way */
 	uint64_t calls;      /* in progress */
 	unsigned names_count;
-	struct stet_fuse_name *names; /* regular files of the main tree */
+	struct stet_fuse_name *names; /* regular files of the main tree and of transactions */
 	uint64_t dir_id;              /* in which it was looked up last; 0: never */
 };
 
@@ -269,9 +269,13 @@ struct stet_fuse_node *stet_fuse_node_of_locked_(struct stet_fuse_server *server
 void stet_fuse_node_replace_locked_(struct stet_fuse_server *server, struct stet_fuse_node *node,
 				    struct stet_fuse_view *old);
 void stet_fuse_node_restore_locked_(struct stet_fuse_server *server, struct stet_fuse_node *node);
-/* Remembers where a node was looked up, and the name of a regular file of the main tree. */
+/* Remembers where a node was looked up, and the name of a regular file; that not in views that are only read. */
 void stet_fuse_node_name_(struct stet_fuse_server *server, struct stet_fuse_node *node,
 			  uint64_t dir_id, const char *name);
+/* The name number `at` by which an inode is known in a view; false: there are no more. It may be out of
+ * date. */
+bool stet_fuse_node_known_name_(struct stet_fuse_server *server, const struct stet_fuse_view *view,
+				uint64_t ino, unsigned at, struct stet_ll_name *ret);
 /* Counters of a node, of openings and of handles: +1 or -1; may free the node. */
 void stet_fuse_node_opening_(struct stet_fuse_server *server, struct stet_fuse_node *node,
 			     int step);

@@ -19,6 +19,7 @@
 #include "fuse/fuse_internal.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -369,9 +370,29 @@ void stet_fuse_node_name_(struct stet_fuse_server *server, struct stet_fuse_node
 {
 	pthread_mutex_lock(&server->lock);
 	node->dir_id = dir_id;
-	if (node->type == S_IFREG && node->view->kind == STET_FUSE_MAIN)
+	if (node->type == S_IFREG && node->view->kind != STET_FUSE_OLD && !node->view->read_only)
 		add_name_locked(node, dir_id, name);
 	pthread_mutex_unlock(&server->lock);
+}
+
+bool stet_fuse_node_known_name_(struct stet_fuse_server *server, const struct stet_fuse_view *view,
+				uint64_t ino, unsigned at, struct stet_ll_name *ret)
+{
+	const struct stet_fuse_node *node, *dir;
+	const struct stet_fuse_name *n;
+
+	pthread_mutex_lock(&server->lock);
+	node = stet_fuse_node_of_locked_(server, view, ino);
+	n = node ? node->names : NULL;
+	while (n && at-- > 0)
+		n = n->next;
+	if (n) {
+		dir = stet_fuse_node_find_locked_(server, n->dir_id);
+		ret->dir = dir ? dir->ino : 0; /* 0: forgotten, and nowhere */
+		snprintf(ret->name, sizeof(ret->name), "%s", n->name);
+	}
+	pthread_mutex_unlock(&server->lock);
+	return n;
 }
 
 /* --- calls --- */

@@ -619,15 +619,28 @@ void stet_fuse_view_leave_(struct stet_fuse_server *server, struct stet_fuse_vie
 	pthread_mutex_unlock(&server->lock);
 }
 
+struct knowing {
+	struct stet_fuse_server *server;
+	struct stet_fuse_view *view;
+};
+
+static bool known_name(void *arg, uint64_t ino, unsigned at, struct stet_ll_name *ret)
+{
+	const struct knowing *k = arg;
+
+	return stet_fuse_node_known_name_(k->server, k->view, ino, at, ret);
+}
+
 int stet_fuse_view_changes_(struct stet_fuse_server *server, struct stet_fuse_view *view,
 			    stet_changes_fn *fn, void *arg)
 {
+	struct knowing k = { server, view };
 	int rc = stet_fuse_view_enter_(server, view);
 
 	if (rc)
 		return rc;
 	stet_fuse_flush_view_(server, view);
-	rc = stet_changes(view->txn, fn, arg);
+	rc = stet_ll_changes(view->txn, known_name, &k, fn, arg);
 	stet_fuse_view_leave_(server, view);
 	return rc;
 }

@@ -257,6 +257,51 @@ static void changes_of_many_names(void **state)
 	stet_abort(txn);
 }
 
+struct knowledge {
+	const char *name;
+	unsigned asked;
+};
+
+static bool know(void *arg, uint64_t ino, unsigned at, struct stet_ll_name *ret)
+{
+	struct knowledge *k = arg;
+
+	(void)ino;
+	k->asked++;
+	if (at > 1)
+		return false;
+	/* The first is wrong. */
+	ret->dir = at == 0 ? 12345 : STET_ROOT;
+	snprintf(ret->name, sizeof(ret->name), "%s", k->name);
+	return true;
+}
+
+/* Names that others know spare the walk when they are right, and do no harm when they are not. */
+static void changes_with_known_names(void **state)
+{
+	static const char *const known[] = { "right", "wrong", "absent", "lost", "d/right" };
+	struct stet_volume *vol = volume(state);
+
+	OK(stet_mkdirat(vol, NULL, STET_ROOT, "d", 0755));
+	unit_write(vol, NULL, "right", "1");
+	unit_write(vol, NULL, "wrong", "1");
+	unit_write(vol, NULL, "lost", "1");
+	OK(stet_linkat(vol, NULL, STET_ROOT, "right", STET_ROOT, "lost2", 0));
+	for (size_t i = 0; i < 5; i++) {
+		struct knowledge k = { .name = known[i] };
+		struct walked w = { .len = 0 };
+		struct stet_txn *txn;
+
+		OK(stet_begin(vol, 0, &txn));
+		unit_write(vol, txn, "right", "12");
+		OK(stet_unlinkat(vol, txn, STET_ROOT, "lost2", 0));
+		OK(stet_ll_changes(txn, know, &k, note_change, &w));
+		assert_string_equal(w.text, "-/lost2 ~/right* ");
+		assert_int_equal(k.asked, i == 0 ? 2 : 3);
+		stet_abort(txn);
+	}
+}
+
 static void read_whole(struct stet_volume *vol, struct stet_txn *txn, const char *path, char *ret,
 		       size_t cap)
 {
@@ -312,6 +357,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(changes_with_attributes, unit_set_up,
 						unit_tear_down),
 		cmocka_unit_test_setup_teardown(changes_of_many_names, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(changes_with_known_names, unit_set_up,
+						unit_tear_down),
 		cmocka_unit_test_setup_teardown(changes_since_begin, unit_set_up, unit_tear_down),
 	};
 
