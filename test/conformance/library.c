@@ -85,7 +85,8 @@ bool library_begin_row(const char *name, bool is_new)
 	}
 	if (!rc)
 		rc = stet_statat(vol, NULL, STET_ROOT, name, 0, &st);
-	row_ino = st.ino;
+	if (!rc)
+		row_ino = st.ino;
 	errno = -rc;
 	return rc == 0;
 }

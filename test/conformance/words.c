@@ -108,6 +108,18 @@ static bool add_repeated(const char *text, size_t len, const char *star)
 	return true;
 }
 
+/* The number of a slot; -1: none. */
+static int slot_of(const char *digits, size_t len)
+{
+	int ret = 0;
+
+	for (size_t i = 0; i < len; i++)
+		if (!isdigit((unsigned char)digits[i]) ||
+		    (ret = ret * 10 + digits[i] - '0') >= SLOTS)
+			return -1;
+	return ret;
+}
+
 /* What stands between braces. */
 static bool add_braces(struct call *call, const char *text, size_t len)
 {
@@ -123,8 +135,9 @@ static bool add_braces(struct call *call, const char *text, size_t len)
 		value = script_other;
 	} else if (len == 3 && memcmp(text, "dir", 3) == 0) {
 		value = backend->has_processes ? backend->row_dir() : NULL;
-	} else if (len > 2 && memcmp(text, "fd", 2) == 0 && isdigit((unsigned char)text[2])) {
-		value = backend->has_processes ? backend->fd_path(atoi(text + 2)) : NULL;
+	} else if (len > 2 && memcmp(text, "fd", 2) == 0 && slot_of(text + 2, len - 2) >= 0) {
+		value = backend->has_processes ? backend->fd_path(slot_of(text + 2, len - 2))
+					       : NULL;
 	} else if (star) {
 		return add_repeated(text, len, star);
 	} else if (len && *text == '#') {
