@@ -243,8 +243,17 @@ static ssize_t copy(struct copying *c, size_t len)
 	return done || n >= 0 ? (ssize_t)done : n;
 }
 
-static void copy_and_reply(struct stet_fuse_call *from, off_t from_off, struct stet_fuse_call *to,
-			   off_t to_off, size_t len)
+/* A copy reads, of which the kernel does not think: its idea of the access time is dropped. */
+static void note_copied_from(struct stet_fuse_call *from, struct stet_fuse_handle *handle)
+{
+	if (!stet_fuse_wants_reads_(from->server, from->node, from->view, handle->flags))
+		return;
+	stet_fuse_accessed_(from, handle);
+	stet_fuse_inval_inode_(from->server, from->node->id, false);
+}
+
+static void copy_and_reply(struct stet_fuse_call *from, struct stet_fuse_handle *from_handle,
+			   off_t from_off, struct stet_fuse_call *to, off_t to_off, size_t len)
 {
 	struct copying c = {
 		.from = from,
@@ -260,6 +269,8 @@ static void copy_and_reply(struct stet_fuse_call *from, off_t from_off, struct s
 		c.buf = malloc(COPY_PIECE);
 		n = c.buf ? copy(&c, len < COPY_MAX ? len : COPY_MAX) : -ENOMEM;
 	}
+	if (n > 0)
+		note_copied_from(from, from_handle);
 	if (n < 0)
 		stet_fuse_reply_rc_(to, (int)n);
 	else
@@ -273,7 +284,6 @@ void stet_fuse_op_copy_file_range_(fuse_req_t req, fuse_ino_t from_id, off_t fro
 {
 	struct stet_fuse_call from, to;
 
-	(void)from_fi;
 	(void)to_fi;
 	if (flags) {
 		fuse_reply_err(req, EINVAL);
@@ -282,7 +292,7 @@ void stet_fuse_op_copy_file_range_(fuse_req_t req, fuse_ino_t from_id, off_t fro
 	if (!stet_fuse_call_begin_(&from, req, from_id, STET_FUSE_NO_GUARDS))
 		return;
 	if (stet_fuse_call_begin_(&to, req, to_id, STET_FUSE_NO_GUARDS)) {
-		copy_and_reply(&from, from_off, &to, to_off, len);
+		copy_and_reply(&from, stet_fuse_handle_of_(from_fi), from_off, &to, to_off, len);
 		stet_fuse_call_end_(&to);
 	}
 	stet_fuse_call_end_(&from);
