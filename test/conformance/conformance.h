@@ -55,17 +55,12 @@ struct row {
 	struct difference differences[DIFFERENCES_MAX];
 };
 
-/* One difference, as the last part of a row: ON(FUSE, "EOPNOTSUPP", NO_COLLAPSE). */
-#define ON(...)                     \
-	{                           \
-		{                   \
-			__VA_ARGS__ \
-		}                   \
-	}
-#define ALSO(...)           \
-	{                   \
-		__VA_ARGS__ \
-	}
+/* Differences, as the last part of a row: ON(FUSE, "EOPNOTSUPP", NO_COLLAPSE), or BOTH(ONE(...), ONE(...)). */
+/* clang-format off */
+#define ONE(...) { __VA_ARGS__ }
+#define ON(...) { ONE(__VA_ARGS__) }
+#define BOTH(one, other) { one, other }
+/* clang-format on */
 
 /* Rows that are computed: next() fills in *ret (whose strings it owns until its next call) for n = 0, 1
  * ... and returns false when there are no more. */

@@ -18,8 +18,7 @@ REASON(NO_TMPFILE, "libfuse 3.14 has no operation for O_TMPFILE")
 REASON(DIRECT_ANY, "O_DIRECT asks for no alignment here")
 REASON(NO_ATIME, "reading in a transaction changes nothing, so that it conflicts with nobody; nor "
 		 "does the library's")
-REASON(OPEN_IS_READING,
-       "the kernel reads from its cache without asking: what is opened for reading counts as read")
+REASON(AT_THE_END, "a read at the end of a file, which gives nothing, does not get to the daemon")
 REASON(LIBRARY_EBADF, "a handle opened for reading is EBADF to every call that writes")
 REASON(LIBRARY_HANDLES, "a handle of the library may not be used after it was closed")
 REASON(LIBRARY_APPEND_COPY, "the library appends a copy to a file that is open for appending")
