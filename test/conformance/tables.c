@@ -10,6 +10,7 @@
 	T(list_table)   \
 	T(attr_table)   \
 	T(time_table)   \
+	T(who_table)    \
 	T(setid_table)  \
 	T(xattr_table)  \
 	T(acl_table)    \
