@@ -24,7 +24,6 @@ enum target {
 	FUSE = MOUNT | VIEW,
 	STETFS = FUSE | LIBRARY,
 	KERNEL = EXT4 | TMPFS,
-	ANY = STETFS | KERNEL,
 };
 
 enum reason {

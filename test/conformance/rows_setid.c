@@ -37,18 +37,21 @@ static const struct change {
 static const struct {
 	const char *before;
 	const char *after; /* of a change by a user */
+	const char *group; /* of the file; 1200: the user is not in it */
 } modes[] = {
-	{ "4755", "755" },  { "2755", "755" },  { "6755", "755" }, { "2745", "2745" },
-	{ "6745", "2745" }, { "1755", "1755" }, { "755", "755" },
+	{ "4755", "755", "1001" },  { "2755", "755", "1001" },  { "6755", "755", "1001" },
+	{ "2745", "2745", "1001" }, { "6745", "2745", "1001" }, { "1755", "1755", "1001" },
+	{ "755", "755", "1001" },   { "2745", "745", "1200" },  { "6755", "755", "1200" },
+	{ "6745", "745", "1200" },
 };
 
 static const char *const who[] = { "a: ", "" };
 
-static const char *setup_of(const char *mode)
+static const char *setup_of(size_t mode)
 {
-	return text_of("put f {x*8192}; put g {y*8192}; chown f 1001 1001; chmod f %s; setxattr f "
+	return text_of("put f {x*8192}; put g {y*8192}; chown f 1001 %s; chmod f %s; setxattr f "
 		       "security.capability " CAPABILITY "; open 0 f rw; open 1 g rd",
-		       mode);
+		       modes[mode].group, modes[mode].before);
 }
 
 static bool next_row(size_t n, struct row *ret)
@@ -62,9 +65,9 @@ static bool next_row(size_t n, struct row *ret)
 		return false;
 	cleared = changes[c].changes && user == 0;
 	*ret = (struct row){
-		.name = text_of("setid/%s/%s-%s", changes[c].name, user == 0 ? "user" : "root",
-				modes[mode].before),
-		.setup = setup_of(modes[mode].before),
+		.name = text_of("setid/%s/%s-%s-%s", changes[c].name, user == 0 ? "user" : "root",
+				modes[mode].before, modes[mode].group),
+		.setup = setup_of(mode),
 		.call = text_of("%s%s", who[user], changes[c].script),
 		.want = "ok",
 		.after = text_of("is f mode=%s; getxattr f security.capability => %s",
