@@ -102,7 +102,8 @@ class Pages(unittest.TestCase):
         words = {word for head in heads(text) for word in re.findall(r"\*([a-z][a-z_]*=?)", head)}
         refused = {"keep=", "remount", "debug", "foreground"}
         values = {"recovery=": "prefix,ro", "uid=": "1", "gid=": "1", "cache=": "32M",
-                  "checkpoint=": "8M", "flush=": "0.5", "lock_timeout=": "2.5"}
+                  "checkpoint=": "8M", "flush=": "0.5", "lock_timeout=": "2.5",
+                  "max_age=": "3600"}
         self.assertLessEqual(refused | set(values), words)
         for word in words:
             code = 1 if word in refused else 0
