@@ -1,6 +1,7 @@
 /* main.c - runs the rows on one target.
  *
- *	conformance PLACE --target TARGET [--only PATTERN]... [--phase PHASE] [--other DIR] [--times]
+ *	conformance PLACE --target TARGET [--only PATTERN]... [--except PATTERN] [--phase PHASE]
+ *		[--other DIR] [--times]
  *	conformance --list | --differences
  *
  * --times prints the rows that take a quarter of a second.
@@ -67,6 +68,7 @@ static struct {
 	const char *target_name; /* "" : none */
 	unsigned target;
 	const char *only[ONLY_MAX];
+	const char *except; /* NULL: none */
 	size_t only_count;
 	enum phase phase;
 	bool lists, lists_differences, shows_times;
@@ -279,6 +281,8 @@ static void list_row(const struct row *row)
 
 static bool is_chosen(const struct row *row)
 {
+	if (run.except && fnmatch(run.except, row->name, 0) == 0)
+		return false;
 	for (size_t i = 0; i < run.only_count; i++)
 		if (fnmatch(run.only[i], row->name, 0) == 0)
 			return true;
@@ -378,10 +382,11 @@ static void prepare_process(void)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: conformance PLACE --target mount|view|library|ext4|tmpfs\n"
-			"           [--only PATTERN]... [--phase prepare|read-only] [--other DIR]\n"
-			"           [--times]\n"
-			"       conformance --list | --differences [--only PATTERN]...\n");
+	fprintf(stderr,
+		"usage: conformance PLACE --target mount|view|library|ext4|tmpfs\n"
+		"           [--only PATTERN]... [--except PATTERN] [--phase prepare|read-only]\n"
+		"           [--other DIR] [--times]\n"
+		"       conformance --list | --differences [--only PATTERN]...\n");
 	return 2;
 }
 
@@ -407,6 +412,7 @@ static bool parse_options(int argc, char **argv)
 	static const struct option options[] = {
 		{ "target", required_argument, NULL, 't' },
 		{ "only", required_argument, NULL, 'o' },
+		{ "except", required_argument, NULL, 'e' },
 		{ "phase", required_argument, NULL, 'p' },
 		{ "other", required_argument, NULL, 'x' },
 		{ "times", no_argument, NULL, 's' },
@@ -424,6 +430,8 @@ static bool parse_options(int argc, char **argv)
 			ok = choose_target(optarg);
 		else if (c == 'o' && run.only_count < ONLY_MAX)
 			run.only[run.only_count++] = optarg;
+		else if (c == 'e')
+			run.except = optarg;
 		else if (c == 'p')
 			ok = choose_phase(optarg);
 		else if (c == 'x')

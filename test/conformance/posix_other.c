@@ -301,6 +301,10 @@ static void do_run(struct call *call, struct result *ret)
 		return;
 	}
 	if (pid == 0) {
+		int quiet = open("/dev/null", O_WRONLY | O_CLOEXEC);
+
+		if (quiet >= 0)
+			dup2(quiet, STDERR_FILENO); /* what a shell says of it does not matter */
 		execl(path, path, (char *)NULL);
 		error = errno;
 		_exit(write(fd[1], &error, sizeof(error)) == sizeof(error) ? 127 : 126);

@@ -154,7 +154,8 @@ class Target:
         other = os.path.join(self.dir, "other")
         os.mkdir(other)
         number, root = self.begin()
-        ok = self.rows(root, target="view", other=other)
+        # 65,000 names of one file take longer to look at, three times, than all the others.
+        ok = self.rows(root, "--except", "link/over-65000-names", target="view", other=other)
         inside = describe(root, os.path.join(root, "other"))
         command(self.stetfs, "commit", self.dir, number)
         outside = describe(self.dir, other)
