@@ -77,6 +77,8 @@ extern const struct table *const tables[]; /* ends with NULL */
 
 /* Text that lives as long as the program: for rows that are computed. */
 __attribute__((format(printf, 1, 2))) const char *text_of(const char *format, ...);
+/* Keeps memory of malloc as that. */
+const char *text_kept(char *text);
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 

@@ -79,16 +79,36 @@ static struct {
 	size_t passed, failed, unfit, different, left_out[REASONS];
 } counts;
 
+/* Strings that live as long as the program, in reach of who looks for leaks. */
+static struct {
+	char **texts;
+	size_t count, cap;
+} kept;
+
+const char *text_kept(char *text)
+{
+	if (kept.count == kept.cap) {
+		kept.cap = kept.cap * 2 + 64;
+		kept.texts = realloc(kept.texts, kept.cap * sizeof(*kept.texts));
+		if (!kept.texts)
+			abort();
+	}
+	kept.texts[kept.count++] = text;
+	return text;
+}
+
 const char *text_of(const char *format, ...)
 {
 	va_list args;
 	char *text;
+	int len;
 
 	va_start(args, format);
-	if (vasprintf(&text, format, args) < 0)
-		abort();
+	len = vasprintf(&text, format, args);
 	va_end(args);
-	return text;
+	if (len < 0)
+		abort();
+	return text_kept(text);
 }
 
 /* --- one row --- */

@@ -38,5 +38,5 @@ const char *script_for(const char *format, const char *name)
 		else
 			ret[used++] = *at;
 	ret[used] = 0;
-	return ret;
+	return text_kept(ret);
 }
