@@ -29,6 +29,8 @@
 #include <unistd.h>
 
 #define READERS_MAX 64u
+#define STAGE 2000u
+#define READER_NICE 5 /* commits are what there should be many of */
 
 /* Shared by all processes. */
 struct board {
@@ -180,6 +182,9 @@ static pid_t start_reader(unsigned number, uint64_t seed)
 	if (pid < 0)
 		ex_fail_errno("fork");
 	if (pid == 0) {
+		errno = 0;
+		if (nice(READER_NICE) == -1 && errno)
+			ex_fail_errno("nice");
 		reader = kinds[number % 4].name;
 		ex_on_failure = print_reader;
 		kinds[number % 4].read(&chance);
@@ -227,6 +232,7 @@ static bool reader_failed(const pid_t *pid, unsigned count)
 static void commit_all(uint64_t commits, uint64_t readers, struct ex_chance *chance)
 {
 	struct stet_control *ctl = ex_connect();
+	int64_t stage_ns = ex_now_ns();
 	pid_t pid[READERS_MAX];
 	uint64_t version;
 
@@ -234,6 +240,13 @@ static void commit_all(uint64_t commits, uint64_t readers, struct ex_chance *cha
 		pid[i] = start_reader(i, ex_random(chance));
 	for (version = 1; version <= commits; version++) {
 		commit_one(ctl, version, chance);
+		if (version % STAGE == 0) {
+			printf("  %llu commits, the last %u at %.0f a second\n",
+			       (unsigned long long)version, STAGE,
+			       (double)STAGE * EX_NS_PER_S / (double)(ex_now_ns() - stage_ns));
+			fflush(stdout);
+			stage_ns = ex_now_ns();
+		}
 		if (version % 64 == 0 && reader_failed(pid, (unsigned)readers))
 			break;
 	}
