@@ -314,6 +314,79 @@ static void test_queue(struct stet_control *ctl)
 		ex_fail("nothing was done of one kind");
 }
 
+/* --- whoever makes a file has it --- */
+
+#define MADE 4u
+
+static _Atomic bool making_over;
+static _Atomic uint64_t made, opened_in_view;
+
+/* Nobody else makes or removes this name: so the file can be made, and is then open. */
+static void *make_on_and_on(void *arg)
+{
+	const char *path = ex_path("made%u", (unsigned)(uintptr_t)arg);
+
+	while (!making_over) {
+		int fd = open(path, O_RDWR | O_CREAT | O_EXCL, 0644);
+
+		if (fd < 0)
+			ex_fail_errno("make %s", path);
+		made++;
+		close(fd);
+		while (unlink(path) != 0)
+			if (errno != EBUSY)
+				ex_fail_errno("unlink %s", path);
+	}
+	return NULL;
+}
+
+/* Opens them for writing as soon as they are there. */
+static void *open_what_is_made(void *arg)
+{
+	struct stet_control *ctl = ex_connect();
+
+	(void)arg;
+	while (!making_over) {
+		struct stet_control_begun begun;
+
+		ex_begin(ctl, 0, &begun);
+		for (unsigned i = 0; i < MADE; i++) {
+			char name[32];
+			int fd;
+
+			snprintf(name, sizeof(name), "made%u", i);
+			fd = open(below(&begun, name), O_WRONLY);
+			if (fd >= 0) {
+				opened_in_view++;
+				close(fd);
+			} else if (errno != ENOENT && errno != EBUSY && errno != EDEADLK) {
+				ex_fail_errno("open %s in a transaction", name);
+			}
+		}
+		ex_abort(ctl, begun.id);
+	}
+	stet_control_close(ctl);
+	return NULL;
+}
+
+static void test_made(struct stet_control *ctl)
+{
+	pthread_t thread[MADE + 3];
+
+	(void)ctl;
+	for (unsigned i = 0; i < MADE + 3; i++)
+		start_thread(&thread[i], i < MADE ? make_on_and_on : open_what_is_made,
+			     (void *)(uintptr_t)i);
+	ex_sleep_ms(3000);
+	making_over = true;
+	for (unsigned i = 0; i < MADE + 3; i++)
+		pthread_join(thread[i], NULL);
+	printf("  %llu files made; %llu were opened in transactions\n", (unsigned long long)made,
+	       (unsigned long long)opened_in_view);
+	if (!made || !opened_in_view)
+		ex_fail("nothing was done of one kind");
+}
+
 /* --- no lock of the kernel's --- */
 
 #define STORM_FILES 8u
@@ -557,6 +630,7 @@ static const struct {
 	{ "signals", test_signals, "lock_timeout=200" },
 	{ "timeout", test_timeout, "lock_timeout=1" },
 	{ "queue", test_queue, "lock_timeout=3" },
+	{ "made", test_made, "lock_timeout=1" },
 	{ "storm", test_storm, "lock_timeout=0.3" },
 	{ "mapped", test_mapped, "lock_timeout=5" },
 	{ "fsync", test_fsync, "lock_timeout=5" },
