@@ -324,8 +324,10 @@ class Run(MountTest):
         self.assertEqual(self.read("f"), "x\n")
 
     def test_stopped_and_continued(self):
-        """When the command stops, so does run; both go on together."""
-        process = self.start_in("echo x > f; echo ready; kill -STOP $$; echo on")
+        """When the command stops, so does run; both go on together. As a job of a shell: where nobody
+        could continue it, it would not stop."""
+        process = self.start_in("echo x > f; echo ready; kill -STOP $$; echo on",
+                                preexec_fn=os.setpgrp)
         self.assertEqual(process.stdout.readline(), b"ready\n")
         self.assertTrue(os.WIFSTOPPED(os.waitpid(process.pid, os.WUNTRACED)[1]))
         process.send_signal(signal.SIGCONT)
