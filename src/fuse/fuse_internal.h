@@ -575,6 +575,8 @@ void stet_fuse_control_remove_(struct stet_fuse_server *server);
 /// Messages (log.c) ///
 
 void stet_fuse_log_open_(bool foreground);
+/* From now on what libfuse says goes into why; NULL: to the log again. Not with other threads of its. */
+void stet_fuse_log_catch_(char *why, size_t cap);
 /* One line, with whatever is no text escaped. */
 void stet_fuse_log_(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
 /* Asked before a line that any user can cause. */

@@ -82,13 +82,28 @@ void stet_fuse_escape_(char *ret, size_t cap, const char *text)
 
 /* --- where it goes --- */
 
+/* What libfuse says while it mounts, is what we tell our caller: NULL when it is not mounting. */
+static char *mount_why;
+static size_t mount_why_cap;
+
+void stet_fuse_log_catch_(char *why, size_t cap)
+{
+	mount_why = why;
+	mount_why_cap = cap;
+}
+
 static void from_libfuse(enum fuse_log_level level, const char *format, va_list args)
 {
+	const char *text;
 	char line[1024];
 
 	vsnprintf(line, sizeof(line), format, args);
 	line[strcspn(line, "\n")] = 0;
-	stet_fuse_log_((int)level, "%s", line); /* its levels are syslog's */
+	text = strncmp(line, "fuse: ", 6) == 0 ? line + 6 : line;
+	if (mount_why)
+		snprintf(mount_why, mount_why_cap, "%s", text);
+	else
+		stet_fuse_log_((int)level, "%s", line); /* its levels are syslog's */
 }
 
 /* I2 */

@@ -285,13 +285,66 @@ static int find_dev(const char *dir, uint64_t *ret)
 	return 0;
 }
 
+/* Standard error is a pipe meanwhile: what fusermount3 says there becomes a part of our one line. */
+struct caught {
+	int old, in;
+};
+
+static struct caught catch_stderr(void)
+{
+	struct caught c = { .old = -1, .in = -1 };
+	int fds[2];
+
+	if (pipe2(fds, O_CLOEXEC | O_NONBLOCK) != 0)
+		return c;
+	c.old = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, 0);
+	if (c.old >= 0 && dup2(fds[1], STDERR_FILENO) >= 0)
+		c.in = fds[0];
+	else
+		close(fds[0]);
+	close(fds[1]);
+	return c;
+}
+
+/* Adds the first line to said, if that is empty. */
+static void end_catching(struct caught c, char *said, size_t cap)
+{
+	static const char name[] = "fusermount3: ";
+	char text[512];
+	const char *at = text;
+	ssize_t n;
+
+	if (c.old >= 0) {
+		dup2(c.old, STDERR_FILENO);
+		close(c.old);
+	}
+	if (c.in < 0)
+		return;
+	n = read(c.in, text, sizeof(text) - 1);
+	close(c.in);
+	if (n <= 0 || said[0])
+		return;
+	text[n] = 0;
+	text[strcspn(text, "\n")] = 0;
+	if (strncmp(at, name, sizeof(name) - 1) == 0)
+		at += sizeof(name) - 1;
+	snprintf(said, cap, "%s", at);
+}
+
 int stet_fuse_session_mount_(struct stet_fuse_server *server, char *why, size_t cap)
 {
 	static const struct fuse_custom_io io = { .read = read_device, .writev = write_device };
+	struct caught caught = catch_stderr();
+	char said[512] = "";
 	int rc;
 
-	if (fuse_session_mount(server->session, server->dir) != 0)
-		return stet_fuse_why_(why, cap, -EIO, "%s: could not be mounted", server->dir);
+	stet_fuse_log_catch_(said, sizeof(said));
+	rc = fuse_session_mount(server->session, server->dir);
+	stet_fuse_log_catch_(NULL, 0);
+	end_catching(caught, said, sizeof(said));
+	if (rc != 0)
+		return stet_fuse_why_(why, cap, -EIO, "%s: could not be mounted%s%s", server->dir,
+				      said[0] ? ": " : "", said);
 	rc = fuse_session_custom_io(server->session, &io, fuse_session_fd(server->session));
 	if (!rc)
 		rc = find_dev(server->dir, &server->dev);

@@ -95,6 +95,7 @@ class CliTest(unittest.TestCase):
         self.assertEqual(len(found), lines, found)
         for line in found:
             self.assertRegex(line, r"^stetfs: .*: .")
+            self.assertNotRegex(line, r"\w/\w+\.c:\d", "a place in the source")
         if says is not None:
             self.assertIn(says, done.err.decode())
         return done

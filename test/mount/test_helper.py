@@ -294,6 +294,14 @@ def use_as_user(m):
         check("in use: mounted at" in m.run("mount", m.image, m.folder, code=1), "second mount")
         m.umount()
         m.run("mount", m.image, m.dir, "-o", "suid", code=2)
+        refused = [(["/etc"], "user has no write access")]
+        if not any(line.strip() == "user_allow_other" for line in
+                   read("/etc/fuse.conf").decode().splitlines()):
+            refused.append(([m.dir, "-o", "allow_other"], "user_allow_other"))
+        for words, why in refused:
+            text = m.run("mount", m.image, *words, code=1)
+            check(text.startswith(f"stetfs: {m.image}: {words[0]}: could not be mounted: ") and
+                  why in text and "\n" not in text, text)
         m.check()
         m.run("mount.stetfs", m.image, m.dir, code=2)  # no such command
         system("mount.stetfs", m.image, m.dir, "-o", "rw,nosuid,nodev,user")
