@@ -92,6 +92,17 @@ static int validate_range(struct stet_txn *txn, const struct stet_read_range *r)
 	return rc;
 }
 
+/* N5 of txn.c */
+static int changed_at_all(struct stet_txn *txn)
+{
+	struct stet_key root;
+
+	stet_key_inode(&root, STET_ROOT_INO);
+	return stet_txn_conflict(txn, &root,
+				 "more was read than is remembered, and others have changed "
+				 "something since");
+}
+
 static int validate(struct stet_txn *txn)
 {
 	int rc;
@@ -99,6 +110,8 @@ static int validate(struct stet_txn *txn)
 	if (txn->level != STET_LEVEL_SERIALIZABLE || txn->read_only ||
 	    txn->view->serial == txn->engine->serial || stet_mutant_is(STET_MUTANT_NO_VALIDATE))
 		return 0;
+	if (txn->read_too_much)
+		return changed_at_all(txn);
 	rc = validate_keys(txn);
 	for (size_t i = 0; i < txn->ranges.n && !rc; i++)
 		rc = validate_range(txn, &txn->ranges.v[i]);

@@ -7,6 +7,9 @@
  * N4. When space runs short and nothing else helps, the oldest transaction that only reads loses its view: it
  *     is doomed with -ESTALE, and what only its view needed is released by the next checkpoint. One that
  *     writes is not ended for space: whoever asks gets ENOSPC (for memory it may be: Y5 of overlay.c).
+ * N5. What SERIALIZABLE has read is remembered up to a quarter of the cache's size, and of all transactions up
+ *     to half of it. A transaction that reads more is one that has read everything: any change by others
+ *     since its begin is in its way.
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -90,6 +93,14 @@ static void free_read(void *arg, struct stet_skipnode *node)
 	node->value = NULL;
 }
 
+static void forget_reads(struct stet_txn *txn)
+{
+	stet_skiplist_release(&txn->reads, free_read, NULL);
+	stet_vec_release(&txn->ranges);
+	txn->engine->reads_bytes -= txn->reads_bytes;
+	txn->reads_bytes = 0;
+}
+
 void stet_txn_end(struct stet_txn *txn)
 {
 	if (!txn)
@@ -106,8 +117,7 @@ void stet_txn_end(struct stet_txn *txn)
 		stet_spill_abort_(txn);
 	stet_set_clear_(txn);
 	stet_skiplist_release(&txn->set, NULL, NULL);
-	stet_skiplist_release(&txn->reads, free_read, NULL);
-	stet_vec_release(&txn->ranges);
+	forget_reads(txn);
 	stet_lock_cancel(&txn->owner);
 	stet_lock_release_all(&txn->owner);
 	stet_space_unreserve(engine->space, txn->promised);
@@ -398,17 +408,44 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 	return STET_FAIL(-ENOSPC, "no space for %llu more blocks", (unsigned long long)blocks);
 }
 
+/* N5. The share of one transaction, and that of all. */
+static bool too_many_reads(const struct stet_txn *txn)
+{
+	const struct stet_engine *engine = txn->engine;
+
+	return txn->reads_bytes > engine->config.cache_bytes / 4 ||
+	       engine->reads_bytes > engine->config.cache_bytes / 2;
+}
+
+static void count_read(struct stet_txn *txn, size_t bytes)
+{
+	txn->reads_bytes += bytes;
+	txn->engine->reads_bytes += bytes;
+	if (!too_many_reads(txn))
+		return;
+	forget_reads(txn);
+	txn->read_too_much = true;
+}
+
+static bool notes_reads(const struct stet_txn *txn)
+{
+	return txn->level == STET_LEVEL_SERIALIZABLE && !txn->ordering && !txn->read_only &&
+	       !txn->read_too_much;
+}
+
 int stet_txn_read_key(struct stet_txn *txn, const struct stet_key *key, uint32_t mask)
 {
 	struct stet_skipnode *node;
 	int rc;
 
-	if (txn->level != STET_LEVEL_SERIALIZABLE || txn->ordering || txn->read_only)
+	if (!notes_reads(txn))
 		return 0;
 	rc = stet_skiplist_insert(&txn->reads, key->b, key->bytes, &node);
 	if (rc && rc != -EEXIST)
 		return rc;
 	node->value = (void *)((uintptr_t)node->value | mask | UINT64_C(1) << 32);
+	if (!rc)
+		count_read(txn, sizeof(*node) + 2 * sizeof(void *) + key->bytes);
 	return 0;
 }
 
@@ -416,8 +453,9 @@ int stet_txn_read_range(struct stet_txn *txn, const struct stet_key *from,
 			const struct stet_key *to)
 {
 	struct stet_read_range r = { *from, *to };
+	int rc;
 
-	if (txn->level != STET_LEVEL_SERIALIZABLE || txn->ordering || txn->read_only)
+	if (!notes_reads(txn))
 		return 0;
 	if (txn->ranges.n > 0) {
 		const struct stet_read_range *last = &txn->ranges.v[txn->ranges.n - 1];
@@ -426,7 +464,10 @@ int stet_txn_read_range(struct stet_txn *txn, const struct stet_key *from,
 		    stet_key_cmp(last->to.b, last->to.bytes, to->b, to->bytes) == 0)
 			return 0;
 	}
-	return stet_vec_push(&txn->ranges, r);
+	rc = stet_vec_push(&txn->ranges, r);
+	if (!rc)
+		count_read(txn, sizeof(r));
+	return rc;
 }
 
 void stet_txn_set_user(struct stet_txn *txn, void *user, void (*release)(void *user))

@@ -176,6 +176,7 @@ struct stet_engine {
 	uint64_t checkpoint_bytes;
 	uint64_t dirty_limit_bytes; /* min(cache / 2, volume / 32) */
 	uint64_t delta_limit_bytes; /* by default cache / 4 */
+	uint64_t reads_bytes;       /* of all transactions' reads */
 	uint16_t extent_blocks_max;
 
 	/* --- under the volume's lock --- */
@@ -356,6 +357,8 @@ struct stet_txn {
 
 	struct stet_skiplist reads; /* serializable: key -> mask */
 	STET_VEC(struct stet_read_range) ranges;
+	uint64_t reads_bytes;
+	bool read_too_much; /* to be remembered: whatever others have changed, counts as read (N5) */
 
 	struct stet_text conflict;
 	struct stet_key *conflict_key; /* owned; NULL: none */

@@ -290,6 +290,39 @@ static void old_views(void **state)
 	}
 }
 
+/* What is read without end is not remembered without end: then any change by others is in the way. */
+static void reads_are_bounded(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn *few = begin(vol, STET_BEGIN_SERIALIZABLE);
+	struct stet_txn *many = begin(vol, STET_BEGIN_SERIALIZABLE);
+	struct stet_txn *alone;
+	struct stet_stat st;
+	char name[32], text[256];
+
+	for (unsigned i = 0; i < 400000; i++) {
+		snprintf(name, sizeof(name), "name-%u", i);
+		FAILS(-ENOENT, stet_statat(vol, many, STET_ROOT, name, 0, &st));
+		if (i < 100)
+			FAILS(-ENOENT, stet_statat(vol, few, STET_ROOT, name, 0, &st));
+	}
+	OK(stet_mkdirat(vol, few, STET_ROOT, "few", 0755));
+	OK(stet_mkdirat(vol, many, STET_ROOT, "many", 0755));
+	OK(stet_mkdirat(vol, NULL, STET_ROOT, "unrelated", 0755));
+	OK(stet_commit(few, 0));
+	FAILS(-EBUSY, stet_commit(many, 0));
+	stet_conflict_text(many, text, sizeof(text));
+	assert_non_null(strstr(text, "more was read than is remembered"));
+	stet_abort(many);
+	alone = begin(vol, STET_BEGIN_SERIALIZABLE);
+	for (unsigned i = 0; i < 400000; i++) {
+		snprintf(name, sizeof(name), "name-%u", i);
+		FAILS(-ENOENT, stet_statat(vol, alone, STET_ROOT, name, 0, &st));
+	}
+	OK(stet_mkdirat(vol, alone, STET_ROOT, "alone", 0755));
+	OK(stet_commit(alone, 0));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -307,6 +340,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(large_transaction, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(many_unlinks, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(old_views, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(reads_are_bounded, unit_set_up, unit_tear_down),
 	};
 
 	return cmocka_run_group_tests_name("api/txn", tests, NULL, NULL);
