@@ -324,8 +324,8 @@ class Run(MountTest):
         self.assertEqual(self.read("f"), "x\n")
 
     def test_stopped_and_continued(self):
-        """When the command stops, so does run; both go on together. As a job of a shell: where nobody
-        could continue it, it would not stop."""
+        """When the command stops, so does run; both go on together."""
+        # In a group of its own, which we can continue: a group that nobody can is not stopped.
         process = self.start_in("echo x > f; echo ready; kill -STOP $$; echo on",
                                 preexec_fn=os.setpgrp)
         self.assertEqual(process.stdout.readline(), b"ready\n")
