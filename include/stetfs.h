@@ -396,7 +396,7 @@ STET_API_CHECKED int stet_changes(struct stet_txn *txn, stet_changes_fn *fn, voi
 
 /**
  * Gives up a part of what the transaction has changed: the changes that stet_changes lists at or below one of
- * `count` paths, or all the others. Both names of a rename count as its path. What was given up is again as it
+ * `count` paths, or all the others. A change goes by its path and, if it has one, by its old_path. What was given up is again as it
  * was when the transaction began, for it as for everybody; its locks stay, and what was read is still checked.
  * What is left must stand alone; if it does not, nothing has changed and `why` (cap bytes; cap 0: none) holds one
  * line that says what is in the way:

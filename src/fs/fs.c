@@ -110,6 +110,7 @@ void stet_fs_hooks(struct stet_fs *fs, struct stet_engine_hooks *ret_hooks)
 		.resolve = hook_resolve,
 		.same = hook_same,
 		.order = stet_fs_order_,
+		.staged = stet_fs_staged_,
 		.arg = fs,
 	};
 }

@@ -340,5 +340,6 @@ void stet_orphan_release_(struct stet_fs *fs);
 
 /* --- structure.c --- */
 STET_CHECKED int stet_fs_order_(void *arg, struct stet_txn *txn, const struct stet_stamp *stamp);
+void stet_fs_staged_(void *arg, struct stet_txn *txn, uint64_t *ret_blocks, uint64_t *ret_bytes);
 
 #endif

@@ -238,3 +238,25 @@ int stet_fs_order_(void *arg, struct stet_txn *txn, const struct stet_stamp *sta
 	state->ordering = false;
 	return rc;
 }
+
+/* Appends, the cut ends of what was there before, and marks of orphans. */
+void stet_fs_staged_(void *arg, struct stet_txn *txn, uint64_t *ret_blocks, uint64_t *ret_bytes)
+{
+	const struct stet_fs_ctx ctx = { .fs = arg, .txn = txn };
+	const struct fs_state *state = stet_state_(&ctx);
+	struct stet_list *pos;
+
+	*ret_blocks = *ret_bytes = 0;
+	if (!state)
+		return;
+	STET_LIST_FOREACH(pos, &state->file_list) {
+		const struct fs_file *file = stet_container_of(pos, struct fs_file, link);
+		uint64_t ends = 2 * (uint64_t)(file->mine.list.n + file->lazy.list.n + 1);
+
+		*ret_blocks += stet_blocks_(file->append.len) + 2;
+		*ret_bytes += ends * STET_META_EXTENT_ + STET_META_INODE_ + STET_META_ORPHAN_ +
+			      STET_INLINE_MAX;
+	}
+	STET_LIST_FOREACH(pos, &state->claim_list)
+		*ret_bytes += STET_META_ORPHAN_;
+}

@@ -75,6 +75,8 @@ struct stet_engine_hooks {
 	 * unordered (appends), then makes the structural checks. A conflict is reported with
 	 * stet_txn_conflict. */
 	int (*order)(void *arg, struct stet_txn *txn, const struct stet_stamp *stamp);
+	/* At most what ordering adds to the write-set: data blocks, and bytes of keys and values. */
+	void (*staged)(void *arg, struct stet_txn *txn, uint64_t *ret_blocks, uint64_t *ret_bytes);
 	void *arg;
 };
 

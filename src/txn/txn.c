@@ -7,6 +7,9 @@
  * N4. When space runs short and nothing else helps, the oldest transaction that only reads loses its view: it
  *     is doomed with -ESTALE, and what only its view needed is released by the next checkpoint. One that
  *     writes is not ended for space: whoever asks gets ENOSPC (for memory it may be: Y5 of overlay.c).
+ * N5. Each operation reserves for its worst case, and the next one may change the same blocks again. So when
+ *     space is short, what a transaction needs is counted, and the rest of its promise given back. That looks at
+ *     all of the write-set; it is done again only when the promise has grown by a quarter.
  * N5. What SERIALIZABLE has read is remembered up to a quarter of the cache's size, and of all transactions up
  *     to half of it. A transaction that reads more is one that has read everything: any change by others
  *     since its begin is in its way.
@@ -17,6 +20,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+
+#define ITEM_BYTES 32u    /* of an item besides its key and value */
+#define EXTENT_BYTES 336u /* of the largest extent */
 
 static void txn_init(struct stet_txn *txn, struct stet_engine *engine, enum stet_level level,
 		     bool read_only)
@@ -366,29 +372,86 @@ bool stet_short_of_slots_(const struct stet_engine *engine, uint32_t spare, uint
 	return u.slots_free < want;
 }
 
+/* What the write-set takes at most, with what ordering makes of it. */
+static uint64_t needed_blocks(struct stet_txn *txn)
+{
+	const struct stet_engine *engine = txn->engine;
+	const struct stet_superblock *sb = &engine->sb;
+	uint64_t nodes = txn->run_nodes * STET_NODE_BLOCKS * sb->meta_copies;
+	uint64_t blocks = 0, bytes = 0, need;
+
+	if (engine->hooks.staged)
+		engine->hooks.staged(engine->hooks.arg, txn, &blocks, &bytes);
+	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node;
+	     node = stet_skiplist_next(node)) {
+		const struct stet_version *v = node->value;
+
+		bytes += node->key_len + v->bytes + ITEM_BYTES;
+		if (v->kind == STET_V_BUF) {
+			blocks += v->count;
+			bytes += 2 * EXTENT_BYTES; /* itself, and a rest of what it was cut from */
+		} else if (!stet_version_is_final_(v)) {
+			bytes += STET_INLINE_MAX; /* of the value that it is merged with */
+		}
+	}
+	need = (blocks + txn->run_blocks) * sb->data_copies + nodes + nodes / 2 +
+	       bytes * 2 / STET_BLOCK_SIZE * sb->meta_copies + 16;
+	return need + need / 4;
+}
+
+/* N5. True: something was given back. */
+static bool give_back(struct stet_txn *txn)
+{
+	uint64_t need;
+
+	if (txn->level == STET_LEVEL_PLAIN || txn->promised <= txn->counted + txn->counted / 4)
+		return false;
+	need = needed_blocks(txn);
+	txn->counted = need;
+	if (need >= txn->promised)
+		return false;
+	stet_space_unreserve(txn->engine->space, txn->promised - need);
+	txn->promised = need;
+	return true;
+}
+
+/* *ret_tight: it may help to wait. */
+static int take_room(struct stet_txn *txn, uint64_t blocks, bool privileged, bool *ret_tight)
+{
+	struct stet_engine *engine = txn->engine;
+	int rc;
+
+	*ret_tight = short_of_memory(engine) ||
+		     (!privileged && stet_short_of_slots_(engine, 0, NULL) &&
+		      !engine->clean_hopeless);
+	if (*ret_tight)
+		return -ENOSPC;
+	rc = stet_space_reserve(engine->space, blocks,
+				privileged ? STET_SPACE_PRIVILEGED : STET_SPACE_NORMAL);
+	if (!rc && !privileged && stet_short_of_slots_(engine, 0, NULL)) {
+		stet_space_unreserve(engine->space, blocks);
+		*ret_tight = !engine->clean_hopeless;
+		return -ENOSPC;
+	}
+	return rc;
+}
+
 int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_bytes,
 		     bool privileged, struct stet_ticket *ticket)
 {
 	struct stet_engine *engine = txn->engine;
 	uint64_t carry;
 	uint64_t blocks = promise_blocks(engine, data_blocks, meta_bytes, &carry);
+	bool tight;
 	int rc;
 
 	if (txn->doomed)
 		return txn->doomed;
 	if (engine->failed)
 		return stet_engine_refuse_(engine);
-	bool tight = short_of_memory(engine) ||
-		     (!privileged && stet_short_of_slots_(engine, 0, NULL) &&
-		      !engine->clean_hopeless);
-	rc = tight ? -ENOSPC
-		   : stet_space_reserve(engine->space, blocks,
-					privileged ? STET_SPACE_PRIVILEGED : STET_SPACE_NORMAL);
-	if (!rc && !privileged && stet_short_of_slots_(engine, 0, NULL)) {
-		stet_space_unreserve(engine->space, blocks);
-		rc = -ENOSPC;
-		tight = tight || !engine->clean_hopeless;
-	}
+	rc = take_room(txn, blocks, privileged, &tight);
+	if (rc == -ENOSPC && give_back(txn))
+		rc = take_room(txn, blocks, privileged, &tight);
 	if (!rc) {
 		txn->promised += blocks;
 		engine->promise_carry = carry;

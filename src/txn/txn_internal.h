@@ -354,6 +354,7 @@ struct stet_txn {
 	bool ended;                     /* stet_txn_end came while spilling */
 	struct stet_ticket_queue spill_waiters;
 	uint64_t promised; /* blocks reserved */
+	uint64_t counted;  /* what it was found to need when that was last counted */
 
 	struct stet_skiplist reads; /* serializable: key -> mask */
 	STET_VEC(struct stet_read_range) ranges;

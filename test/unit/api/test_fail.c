@@ -55,6 +55,34 @@ static void full_volume(void **state)
 	assert_true(write_some(u->vol, 1) > 0);
 }
 
+/* A transaction that writes its files again and again, or in small pieces, needs what they hold in the end. */
+static void small_writes_in_a_transaction(void **state)
+{
+	struct unit_volume *u = *state;
+	struct stet_file *file;
+	struct stet_txn *txn;
+	char piece[512];
+
+	memset(piece, 'x', sizeof(piece));
+	OK(stet_begin(u->vol, STET_BEGIN_SNAPSHOT, &txn));
+	OK(stet_openat(u->vol, txn, STET_ROOT, "pieces", O_RDWR | O_CREAT, 0644, &file));
+	for (uint64_t off = 0; off < (uint64_t)16 << 20; off += sizeof(piece))
+		assert_int_equal(stet_pwrite(file, piece, sizeof(piece), off), sizeof(piece));
+	for (unsigned i = 0; i < 20000; i++)
+		assert_int_equal(stet_pwrite(file, piece, 100, i % 16 * 4096), 100);
+	stet_file_close(file);
+	for (unsigned i = 0; i < 3000; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "n%u", i % 100);
+		unit_write(u->vol, txn, name, "again");
+	}
+	OK(stet_commit(txn, 0));
+	unit_expect(u->vol, NULL, "n99", "again");
+	unit_reopen(u, true);
+	unit_expect(u->vol, NULL, "n0", "again");
+}
+
 /* Filled and emptied in transactions: who writes is told that there is no room, and is not ended for it. */
 static void full_by_transactions(void **state)
 {
@@ -302,6 +330,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(full_volume, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(small_writes_in_a_transaction, unit_set_up,
+						unit_tear_down),
 		cmocka_unit_test_setup_teardown(full_by_transactions, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(no_room_for_a_spill, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(no_memory, unit_set_up, unit_tear_down),

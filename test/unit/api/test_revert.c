@@ -403,9 +403,7 @@ static int note_change(void *arg, const struct stet_change *change)
 	c->kind = change->kind;
 	c->ino = change->ino;
 	snprintf(c->path, sizeof(c->path), "%s", change->path);
-	/* Of others it only says that a directory above was renamed. */
-	snprintf(c->old_path, sizeof(c->old_path), "%s",
-		 change->kind == STET_CHANGE_RENAMED ? change->old_path : "");
+	snprintf(c->old_path, sizeof(c->old_path), "%s", change->old_path ? change->old_path : "");
 	return 0;
 }
 
