@@ -560,6 +560,8 @@ static int shut_down(struct stet_control *ctl, bool lazy)
 	int pid_fd = pidfd_open(ctl->mount.pid, 0); /* while it surely lives */
 	int rc = call(ctl, request, NULL, NULL);
 
+	if (rc == -EPROTO) /* of another version: it ends when it is unmounted, as all have done */
+		rc = stet_fuse_unmount_(ctl->mount.dir, lazy);
 	if (!rc && !lazy)
 		wait_for_exit(pid_fd);
 	if (pid_fd >= 0)

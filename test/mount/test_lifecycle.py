@@ -337,5 +337,27 @@ def test_descriptors(m):
     m.mount()
 
 
+def test_daemon_of_another_version(m):
+    """After an upgrade what is mounted still can be unmounted."""
+    path = next(name for name in records(m) if name.endswith(".sock"))
+    pid = m.daemon()
+    os.unlink(path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as other:
+        other.bind(path)
+        other.listen()
+        child = os.fork()
+        if child == 0:
+            while True:
+                client = other.accept()[0]
+                client.recv(1 << 17)
+                client.send(b"\xff" * 64)
+        check("another version" in m.run("txns", m.dir, code=1), "what cannot be asked")
+        m.run("umount", m.dir)
+        check(is_gone(pid), "it has ended")
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    m.mount()
+
+
 if __name__ == "__main__":
     main(globals())
