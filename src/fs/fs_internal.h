@@ -122,8 +122,8 @@ enum stet_claim_kind {
 	STET_CLAIM_EMPTY,    /* the directory has no names: it was removed */
 	STET_CLAIM_GAIN,     /* the inode had a name when it gained another */
 	STET_CLAIM_TREE,     /* the directory is not among its ancestors: it was moved */
-	STET_CLAIM_ALIVE,    /* the inode exists: its data, attributes or xattrs changed */
-	STET_CLAIM_UNLINKED, /* no check: it may have lost its last name */
+	STET_CLAIM_ALIVE,    /* the inode has a name: its data, attributes or xattrs changed */
+	STET_CLAIM_UNLINKED, /* it may have lost its last name: then its content is unchanged */
 	STET_CLAIM_KINDS,
 };
 

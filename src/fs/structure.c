@@ -10,7 +10,9 @@
  * S2. A directory that was removed has no names.
  * S3. An inode that gained a name had one: what has lost its last belongs to reclaim.
  * S4. No directory that was moved lies below itself.
- * S5. What was changed exists.
+ * S5. What was changed has a name: an inode that others have removed may live on while it is open, but
+ *     nobody would find the change.
+ * S6. What loses its last name has the content that the transaction has seen.
  * Afterwards appends are written at the ends of their files, changed files are fitted to the
  * current state (extent.c), and inodes without a name become orphans.
  */
@@ -60,7 +62,8 @@ static int check_empty(struct stet_fs_ctx *ctx, uint64_t ino)
 	return conflict(ctx, ino, "it was removed; another added a name to it");
 }
 
-static int check_gain(struct stet_fs_ctx *ctx, uint64_t ino)
+/* Whether the inode has a name in the committed state, without what the transaction does. */
+static int is_named(struct stet_fs_ctx *ctx, uint64_t ino, bool *ret)
 {
 	struct stet_inode i = { .nlink = 0 };
 	struct stet_key key;
@@ -71,11 +74,32 @@ static int check_gain(struct stet_fs_ctx *ctx, uint64_t ino)
 	rc = stet_view_get(stet_txn_engine(ctx->txn), NULL, &key, &val);
 	if (!rc)
 		rc = stet_inode_decode(val.b, val.bytes, &i);
-	if (rc && rc != -ENOENT)
-		return rc;
-	if (!rc && i.nlink > 0)
-		return 0;
-	return conflict(ctx, ino, "it was given a name; another took its last");
+	*ret = !rc && i.nlink > 0;
+	return rc == -ENOENT ? 0 : rc;
+}
+
+/* Whether it had lost its last name already when the transaction began: it was open, and still is. */
+static int was_nameless(struct stet_fs_ctx *ctx, uint64_t ino, bool *ret)
+{
+	struct stet_inode i = { .nlink = 0 };
+	struct stet_key key;
+	struct stet_val val;
+	int rc;
+
+	stet_key_inode(&key, ino);
+	rc = stet_txn_get_begun(ctx->txn, &key, &val);
+	if (!rc)
+		rc = stet_inode_decode(val.b, val.bytes, &i);
+	*ret = !rc && i.nlink == 0;
+	return rc == -ENOENT ? 0 : rc;
+}
+
+static int check_gain(struct stet_fs_ctx *ctx, uint64_t ino)
+{
+	bool ok;
+	int rc = is_named(ctx, ino, &ok);
+
+	return rc || ok ? rc : conflict(ctx, ino, "it was given a name; another took its last");
 }
 
 static int check_tree(struct stet_fs_ctx *ctx, uint64_t ino)
@@ -96,11 +120,27 @@ static int check_tree(struct stet_fs_ctx *ctx, uint64_t ino)
 static int check_alive(struct stet_fs_ctx *ctx, uint64_t ino)
 {
 	struct fs_inode in;
-	int rc = stet_inode_get_(ctx, ino, 0, &in);
+	bool ok, nameless;
+	int rc = is_named(ctx, ino, &ok);
 
-	if (rc != -ENOENT)
+	if (!rc && !ok) {
+		rc = was_nameless(ctx, ino, &nameless);
+		ok = !rc && nameless && stet_inode_get_(ctx, ino, 0, &in) == 0;
+	}
+	return rc || ok ? rc : conflict(ctx, ino, "it was changed; another removed it");
+}
+
+/* With the last name goes the content: nobody's that the transaction has not seen. */
+static int check_last(struct stet_fs_ctx *ctx, uint64_t ino)
+{
+	struct stet_key key;
+	bool named;
+	int rc = lives(ctx, ino, &named);
+
+	if (rc || named || stet_state_is_created_(ctx, ino))
 		return rc;
-	return conflict(ctx, ino, "it was changed; another removed it");
+	stet_key_inode(&key, ino);
+	return stet_txn_unchanged(ctx->txn, &key, STET_ATTR_SIZE);
 }
 
 static int check_claim(struct stet_fs_ctx *ctx, const struct fs_claim *claim)
@@ -117,6 +157,7 @@ static int check_claim(struct stet_fs_ctx *ctx, const struct fs_claim *claim)
 	case STET_CLAIM_ALIVE:
 		return check_alive(ctx, claim->ino); /* S5 */
 	case STET_CLAIM_UNLINKED:
+		return check_last(ctx, claim->ino); /* S6 */
 	case STET_CLAIM_KINDS:
 		break;
 	}

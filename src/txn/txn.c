@@ -544,7 +544,7 @@ void *stet_txn_user(const struct stet_txn *txn)
 	return txn->user;
 }
 
-static int change_value(struct stet_txn *txn, const struct stet_key *key, struct stet_val *ret)
+int stet_txn_get_begun(struct stet_txn *txn, const struct stet_key *key, struct stet_val *ret)
 {
 	return stet_read_at_(txn->engine, txn->view->root, txn->view->serial, key, ret);
 }
@@ -568,7 +568,7 @@ int stet_txn_changes(struct stet_txn *txn, stet_txn_change_fn *fn, void *arg)
 
 		if (v && v->kind == STET_V_SAME)
 			continue;
-		old = change_value(txn, &key, &then);
+		old = stet_txn_get_begun(txn, &key, &then);
 		if (old && old != -ENOENT) {
 			rc = old;
 			break;

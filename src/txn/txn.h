@@ -87,6 +87,9 @@ STET_CHECKED int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, ui
 /* Own changes over the view. Intents on the key are merged in. -ENOENT, -EIO. */
 STET_CHECKED int stet_txn_get(struct stet_txn *txn, const struct stet_key *key,
 			      struct stet_val *ret);
+/* As it was when the transaction began, without its own changes. Not PLAIN. -ENOENT, -EIO. */
+STET_CHECKED int stet_txn_get_begun(struct stet_txn *txn, const struct stet_key *key,
+				    struct stet_val *ret);
 /* Remembers a read for validation at SERIALIZABLE (else nothing). mask: as in `same`. */
 STET_CHECKED int stet_txn_read_key(struct stet_txn *txn, const struct stet_key *key, uint32_t mask);
 STET_CHECKED int stet_txn_read_range(struct stet_txn *txn, const struct stet_key *from,

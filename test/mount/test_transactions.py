@@ -497,5 +497,23 @@ def test_old_ones_are_dropped(m):
     equal(read(m.path("soon")), b"enough", "a young one")
 
 
+def test_no_update_is_lost(m):
+    """Changed in place by one, replaced by another (sed -i): whoever is second is told."""
+    write(m.path("f"), b"orig\n")
+    inside = subprocess.Popen([STETFS, "run", m.dir, "--", "sh", "-c", "echo in >> f; sleep 1.5"],
+                              stderr=subprocess.DEVNULL)
+    time.sleep(0.7)
+    subprocess.run(["sed", "-i", "s/$/ out/", m.path("f")], check=True)
+    equal(inside.wait(), 123, "it was replaced")
+    equal(read(m.path("f")), b"orig out\n", "the first one's")
+    inside = subprocess.Popen([STETFS, "run", m.dir, "--", "sh", "-c",
+                               "sed -i 's/$/ in/' f; sleep 1.5"], stderr=subprocess.DEVNULL)
+    time.sleep(0.7)
+    with open(m.path("f"), "ab") as file:
+        file.write(b"appended\n")
+    equal(inside.wait(), 123, "what it replaced was changed")
+    equal(read(m.path("f")), b"orig out\nappended\n", "the first one's")
+
+
 if __name__ == "__main__":
     main(globals())

@@ -323,6 +323,94 @@ static void reads_are_bounded(void **state)
 	OK(stet_commit(alone, 0));
 }
 
+/// Lost updates by way of names ///
+
+/* What one writes, another removes or replaces, both from the same state: whoever is second is refused,
+ * though the inode lives on, held open. */
+static void change_and_remove(struct unit_volume *u, bool change_first, bool replace, bool plain)
+{
+	struct stet_txn *changer, *remover = NULL;
+	uint64_t ino;
+
+	unit_write(u->vol, NULL, "f", "before");
+	ino = unit_ino(u->vol, NULL, "f");
+	OK(stet_ll_hold(u->vol, ino));
+	OK(stet_begin(u->vol, STET_BEGIN_SNAPSHOT, &changer));
+	if (!plain)
+		OK(stet_begin(u->vol, STET_BEGIN_SNAPSHOT, &remover));
+	unit_write(u->vol, changer, "f", "changed");
+	if (replace) {
+		unit_write(u->vol, remover, "new", "replaced");
+		OK(stet_renameat(u->vol, remover, STET_ROOT, "new", STET_ROOT, "f", 0));
+	} else {
+		OK(stet_unlinkat(u->vol, remover, STET_ROOT, "f", 0));
+	}
+	if (change_first) {
+		OK(stet_commit(changer, 0));
+		FAILS(-EBUSY, stet_commit(remover, 0));
+		stet_abort(remover);
+		unit_expect(u->vol, NULL, "f", "changed");
+	} else {
+		if (!plain)
+			OK(stet_commit(remover, 0));
+		FAILS(-EBUSY, stet_commit(changer, 0));
+		stet_abort(changer);
+		if (replace)
+			unit_expect(u->vol, NULL, "f", "replaced");
+		else
+			unit_expect_none(u->vol, NULL, "f");
+	}
+	stet_ll_unhold(u->vol, ino, 1);
+}
+
+static void no_update_is_lost(void **state)
+{
+	struct unit_volume *u = *state;
+
+	for (unsigned i = 0; i < 4; i++)
+		change_and_remove(u, i & 1, i & 2, false);
+	change_and_remove(u, false, false, true);
+	change_and_remove(u, false, true, true);
+}
+
+/* Attributes too; and what was nameless from the start may be changed by who has it open. */
+static void removed_before_and_after(void **state)
+{
+	struct unit_volume *u = *state;
+	struct stet_setattr set = { .set = STET_SET_MODE, .mode = 0600 };
+	struct stet_txn *txn;
+	uint64_t ino;
+
+	unit_write(u->vol, NULL, "f", "text");
+	ino = unit_ino(u->vol, NULL, "f");
+	OK(stet_ll_hold(u->vol, ino));
+	OK(stet_begin(u->vol, STET_BEGIN_SNAPSHOT, &txn));
+	OK(stet_ll_setattr(u->vol, txn, ino, &set, 0, NULL));
+	OK(stet_unlinkat(u->vol, NULL, STET_ROOT, "f", 0));
+	FAILS(-EBUSY, stet_commit(txn, 0));
+	stet_abort(txn);
+	OK(stet_begin(u->vol, STET_BEGIN_SNAPSHOT, &txn));
+	OK(stet_ll_setattr(u->vol, txn, ino, &set, 0, NULL));
+	OK(stet_commit(txn, 0));
+	stet_ll_unhold(u->vol, ino, 1);
+}
+
+/* One of two names may go whatever happens to the content, which the other name keeps. */
+static void one_of_two_names(void **state)
+{
+	struct unit_volume *u = *state;
+	struct stet_txn *txn;
+
+	unit_write(u->vol, NULL, "f", "text");
+	OK(stet_linkat(u->vol, NULL, STET_ROOT, "f", STET_ROOT, "g", 0));
+	OK(stet_begin(u->vol, STET_BEGIN_SNAPSHOT, &txn));
+	OK(stet_unlinkat(u->vol, txn, STET_ROOT, "f", 0));
+	unit_write(u->vol, NULL, "g", "changed");
+	OK(stet_commit(txn, 0));
+	unit_expect_none(u->vol, NULL, "f");
+	unit_expect(u->vol, NULL, "g", "changed");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -341,6 +429,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(many_unlinks, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(old_views, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(reads_are_bounded, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(no_update_is_lost, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(removed_before_and_after, unit_set_up,
+						unit_tear_down),
+		cmocka_unit_test_setup_teardown(one_of_two_names, unit_set_up, unit_tear_down),
 	};
 
 	return cmocka_run_group_tests_name("api/txn", tests, NULL, NULL);
