@@ -367,7 +367,9 @@ struct stet_change {
 	enum stet_change_kind kind;
 	unsigned what; /* MODIFIED and RENAMED: what else changed; else 0 */
 	uint64_t ino;
-	uint8_t type;     /* as d_type of readdir(3) */
+	uint8_t type; /* as d_type of readdir(3) */
+	/* The same of what its name led to in its directory when the transaction began; 0: nothing. */
+	uint8_t old_type;
 	const char *path; /* from the root, with a leading "/" */
 	/* Where it was (REPLACED: where what it replaces was) when the transaction began, if that is
 	 * another path: RENAMED, and what lies below a directory that was; else NULL. */

@@ -10,7 +10,7 @@ struct found {
 	enum stet_change_kind kind;
 	unsigned what;
 	uint64_t ino;
-	uint8_t type;
+	uint8_t type, old_type;
 	char *path, *old_path; /* owned */
 	struct stet_change_attr before, after;
 	uint64_t replaced_ino;
@@ -41,7 +41,9 @@ static int push(struct lister *l, struct found *found, int rc)
 
 static int add_removed(struct lister *l, const struct stet_ll_touched_name *name, uint8_t type)
 {
-	struct found found = { .kind = STET_CHANGE_REMOVED, .ino = name->old_ino, .type = type };
+	struct found found = {
+		.kind = STET_CHANGE_REMOVED, .ino = name->old_ino, .type = type, .old_type = type
+	};
 
 	return push(l, &found,
 		    stet_finder_path_(&l->f, name->dir, name->name, STET_BEFORE, &found.path));
@@ -72,14 +74,16 @@ static void set_replaced(struct lister *l, const struct stet_ll_touched_name *na
 		found->replaced = attrs->before;
 }
 
-static int add_given(struct lister *l, const struct stet_ll_touched_name *name, uint8_t type)
+static int add_given(struct lister *l, const struct stet_ll_touched_name *name,
+		     const struct stet_api_types *types)
 {
 	const struct stet_ll_touched_name *lost = stet_finder_old_name_(&l->f, name);
 	const struct stet_ll_touched_ino *touched = stet_finder_touched_(&l->f, name->new_ino);
 	struct found found = {
 		.kind = name->old_ino ? STET_CHANGE_REPLACED : STET_CHANGE_ADDED,
 		.ino = name->new_ino,
-		.type = type,
+		.type = types->new_type,
+		.old_type = name->old_ino ? types->old_type : 0,
 	};
 	int rc = stet_finder_path_(&l->f, name->dir, name->name, STET_AFTER, &found.path);
 
@@ -103,7 +107,7 @@ static int add_names(struct lister *l)
 		const struct stet_api_types *types = &l->f.touched.types.v[i];
 
 		if (name->new_ino)
-			rc = add_given(l, name, types->new_type);
+			rc = add_given(l, name, types);
 		else if (!stet_finder_changed_(&l->f, name->old_ino, STET_AFTER) ||
 			 stet_finder_changed_(&l->f, name->old_ino, STET_BEFORE) !=
 				 name) /* else it is a rename */
@@ -124,6 +128,7 @@ static int add_modified(struct lister *l)
 				       .ino = touched->ino,
 				       .type = place ? place->type : DT_DIR };
 
+		found.old_type = found.type;
 		if (!stet_finder_is_modified_(&l->f, touched))
 			continue;
 		if (touched->ino == STET_ROOT) {
@@ -160,6 +165,7 @@ static int report(struct lister *l, stet_changes_fn *fn, void *arg)
 			.what = found->what,
 			.ino = found->ino,
 			.type = found->type,
+			.old_type = found->old_type,
 			.path = found->path,
 			.old_path = found->old_path,
 			.before = found->before,

@@ -83,6 +83,9 @@ static void json_change(struct stet_cli_json *json, const struct stet_change *ch
 	if (change->old_path)
 		stet_cli_json_string_(json, "old_path", change->old_path);
 	stet_cli_json_string_(json, "type", stet_cli_entry_type_name_(change->type));
+	if (change->old_type)
+		stet_cli_json_string_(json, "old_type",
+				      stet_cli_entry_type_name_(change->old_type));
 	stet_cli_json_number_(json, "ino", change->ino);
 	stet_cli_json_bool_(json, "data", change->what & STET_CHANGED_DATA);
 	stet_cli_json_bool_(json, "attributes", change->what & STET_CHANGED_ATTR);

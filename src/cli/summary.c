@@ -44,9 +44,10 @@ struct summary {
 
 /// What to tell ///
 
-static bool same_type(uint32_t a, uint32_t b)
+/* The name led to something of another type, whatever has become of that. */
+static bool is_retyped(const struct stet_change *change)
 {
-	return ((a ^ b) & S_IFMT) == 0;
+	return change->old_type && change->old_type != change->type;
 }
 
 static enum group group_of(const struct stet_change *change)
@@ -59,10 +60,7 @@ static enum group group_of(const struct stet_change *change)
 	case STET_CHANGE_RENAMED:
 		return RENAMED;
 	case STET_CHANGE_REPLACED: /* by a file of the same type: as if that had been changed */
-		return !change->replaced.mode ||
-				       same_type(change->replaced.mode, change->after.mode)
-			       ? MODIFIED
-			       : RETYPED;
+		return is_retyped(change) ? RETYPED : MODIFIED;
 	case STET_CHANGE_MODIFIED:
 		break;
 	}
@@ -104,6 +102,8 @@ static void sort_in(struct summary *s, const struct stet_cli_changes *changes)
 		add_line(s, change, group_of(change));
 		if (change->kind == STET_CHANGE_RENAMED && change->replaced_ino)
 			add_line(s, change, DELETED); /* M1 */
+		else if (change->kind == STET_CHANGE_RENAMED && is_retyped(change))
+			add_line(s, change, RETYPED); /* M1: what was there was renamed itself */
 		if (!is_one_of_several(change))
 			count_bytes(s, size_of(&change->before) + size_of(&change->replaced),
 				    size_of(&change->after));
@@ -206,27 +206,41 @@ static void add_attributes(struct summary *s, const struct stet_change_attr *a,
 }
 
 /* A new file that gives its owner's rights away is worth a word. */
-static void add_new(struct summary *s, const struct stet_change_attr *attr)
+static void add_set_id(struct summary *s, const struct stet_change_attr *attr)
 {
 	char mode[32];
 
-	add_size(s, attr);
 	if (!S_ISREG(attr->mode) || !(attr->mode & (S_ISUID | S_ISGID)))
 		return;
 	snprintf(mode, sizeof(mode), "mode %04o", attr->mode & 07777u);
 	add_detail(s, mode);
 }
 
+static void add_new(struct summary *s, const struct stet_change_attr *attr)
+{
+	add_size(s, attr);
+	add_set_id(s, attr);
+}
+
 static void add_types(struct summary *s, const struct stet_change *change)
 {
 	struct stet_cli_text text = { 0 };
 
-	stet_cli_text_addf_(&text, "%s -> %s", stet_cli_type_name_(change->replaced.mode),
-			    stet_cli_type_name_(change->after.mode));
+	stet_cli_text_addf_(&text, "%s -> %s", stet_cli_entry_type_name_(change->old_type),
+			    stet_cli_entry_type_name_(change->type));
 	add_detail(s, text.s);
-	stet_cli_text_release_(&text);
-	if (S_ISREG(change->replaced.mode) || S_ISREG(change->after.mode))
+	if (!change->replaced_ino) {
+		stet_cli_text_cut_(&text, 0);
+		stet_cli_text_addf_(&text, "the %s was renamed",
+				    stet_cli_entry_type_name_(change->old_type));
+		if (change->type == DT_REG)
+			add_size(s, &change->after);
+		add_detail(s, text.s);
+	} else if (change->old_type == DT_REG || change->type == DT_REG) {
 		add_sizes(s, size_of(&change->replaced), size_of(&change->after));
+	}
+	stet_cli_text_release_(&text);
+	add_set_id(s, &change->after);
 }
 
 static void add_modified(struct summary *s, const struct stet_change *change)

@@ -429,6 +429,7 @@ static int give_change(void *arg, const struct stet_fuse_wire_in *in)
 	change.kind = (enum stet_change_kind)fixed.kind;
 	change.what = fixed.what;
 	change.type = (uint8_t)fixed.type;
+	change.old_type = (uint8_t)fixed.old_type;
 	change.ino = fixed.ino;
 	change.before = fixed.before;
 	change.after = fixed.after;

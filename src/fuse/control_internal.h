@@ -14,7 +14,7 @@
 /// Messages ///
 
 /* Changes whenever the meaning or the layout of any message does. */
-#define STET_FUSE_WIRE_VERSION 2u
+#define STET_FUSE_WIRE_VERSION 3u
 
 #define STET_FUSE_WIRE_TEXT_MAX \
 	((size_t)96 * 1024) /* of a message's two texts together, NULs included */
@@ -63,7 +63,7 @@ struct stet_fuse_wire {
 /* ITEM of CHANGES: text a is this and then the path, text b the old path. */
 struct stet_fuse_wire_change {
 	uint64_t ino, replaced_ino;
-	uint32_t kind, what, type, reserved;
+	uint32_t kind, what, type, old_type;
 	struct stet_change_attr before, after, replaced;
 };
 

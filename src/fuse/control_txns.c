@@ -333,6 +333,7 @@ static int send_change(void *arg, const struct stet_change *change)
 		.kind = change->kind,
 		.what = change->what,
 		.type = change->type,
+		.old_type = change->old_type,
 		.before = change->before,
 		.after = change->after,
 		.replaced = change->replaced,

@@ -198,6 +198,36 @@ def test_terminal_is_brief_but_hides_no_loss(m):
     check("added49" in text and "D /tree/deep/7" in text, text)
 
 
+def test_another_type_where_something_was_renamed_away(m):
+    """It is told first and never left out, though what was there is still somewhere."""
+    for i in range(30):
+        write(m.path(f"f{i:02}"), b"x")
+    for name in ("z", "y", "u", "v"):
+        write(m.path(name), b"x" * 10)
+    os.symlink("target", m.path("link"))
+    os.symlink("target", m.path("swapped"))
+    os.mkdir(m.path("dir"))
+    script = ("set -e; for f in f*; do echo more >> $f; done; mv z zz; ln -s /etc/shadow z;"
+              "mv y yy; mv link y; mv dir d2; echo new > dir; chmod 4755 dir; mv u u2; mv v u;"
+              "mv swapped t; mv u2 swapped; mv t u3")
+    text = Terminal([STETFS, "run", m.dir, "--dry-run", "--", "sh", "-c", script]).end(0).decode()
+    shown = lines(text)
+    equal(shown[:4], ["T /dir  (directory -> file, 4 bytes, the directory was renamed, mode 4755)",
+                      "T /swapped  (symlink -> file, 10 bytes, the symlink was renamed)",
+                      "T /y  (file -> symlink, the file was renamed)",
+                      "T /z  (file -> symlink, the file was renamed)"], text)
+    check("R /link -> /y" in shown and "M ... 10 more (--all lists them)" in text, text)
+    check("M /u" not in text and "4 of another type" in shown[-1], text)
+    m.transaction(script)
+    d = json.loads(m.run("run", m.dir, "--dry-run", "--json", "--", "sh", "-c",
+                         "mv zz x; mv z zz; mkdir z; touch new; rm y; echo 1 > u"))
+    equal({c["path"]: (c["change"], c.get("old_type"), c["type"]) for c in d["changes"]},
+          {"/x": ("renamed", None, "file"), "/zz": ("renamed", "file", "symlink"),
+           "/z": ("replaced", "symlink", "directory"), "/new": ("added", None, "file"),
+           "/y": ("removed", "symlink", "symlink"),
+           "/u": ("modified", "file", "file")})
+
+
 # --- patches ---
 
 def test_patch_applies(m):
