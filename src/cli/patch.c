@@ -4,6 +4,7 @@
  *     diff as open descriptors: it sees no name, and what others do to the names meanwhile is no
  *     matter.
  * U2. What cannot be shown is said in its place: a patch never leaves a change of a file out silently.
+ *     Modes have only git's three values; where they are others, a line before the change tells them.
  * U3. On a terminal no byte of a file's content is more than text: who reviews changes must see what
  *     is there, not what it wants to look like.
  */
@@ -140,15 +141,14 @@ static void close_side(struct side *side)
 
 /// Names and text ///
 
-/* Quoted as git does where it must be: then it has no byte that ends a line or could be mistaken. */
-static void add_quoted(struct stet_cli_text *text, const char *prefix, const char *path)
+/* Quoted as git does where it must be, or if quote: then it has no byte that ends a line or could be mistaken. */
+static void add_quoted(struct stet_cli_text *text, const char *prefix, const char *path, bool quote)
 {
 	struct stet_cli_text escaped = { 0 };
-	bool quote;
 
 	stet_cli_text_adds_(&escaped, "");
 	stet_cli_escape_(&escaped, path, true);
-	quote = strcmp(escaped.s, path) != 0 || strchr(path, '"');
+	quote = quote || strcmp(escaped.s, path) != 0 || strchr(path, '"');
 	if (quote)
 		stet_cli_text_adds_(text, "\"");
 	stet_cli_text_adds_(text, prefix);
@@ -168,16 +168,24 @@ static void add_label(struct stet_cli_text *text, char letter, const struct side
 	const char prefix[] = { letter, '/', '\0' };
 
 	if (side->path)
-		add_quoted(text, prefix, side->path + 1);
+		add_quoted(text, prefix, side->path + 1, false);
 	else
 		stet_cli_text_adds_(text, "/dev/null");
+}
+
+/* As in the lines before the content: a tab ends a name with a space in it. */
+static void add_file_label(struct stet_cli_text *text, char letter, const struct side *side)
+{
+	add_label(text, letter, side);
+	if (side->path && strchr(side->path, ' '))
+		stet_cli_text_adds_(text, "\t");
 }
 
 static void print_path(struct patch *p, const char *what, const char *path)
 {
 	struct stet_cli_text text = { 0 };
 
-	add_quoted(&text, "", path + 1);
+	add_quoted(&text, "", path + 1, false);
 	fprintf(p->out, "%s %s\n", what, text.s);
 	stet_cli_text_release_(&text);
 }
@@ -214,28 +222,58 @@ static bool is_moved(const struct patch *p)
 	return p->from.path && p->to.path && strcmp(p->from.path, p->to.path) != 0;
 }
 
-/* The first lines, once. */
+/* As git has it: whether the owner may execute it is all that it keeps. */
+static uint32_t git_mode(uint32_t mode)
+{
+	if (S_ISLNK(mode))
+		return S_IFLNK;
+	return S_IFREG | (mode & S_IXUSR ? 0755 : 0644);
+}
+
+/* U2. The patch itself does not have this line: programs skip it. */
+static void print_modes(struct patch *p)
+{
+	uint32_t from = p->from.path ? p->from.mode : git_mode(p->to.mode);
+	struct stet_cli_text text = { 0 };
+
+	if (!p->to.path || S_ISLNK(p->to.mode) || from == p->to.mode ||
+	    (from == git_mode(from) && p->to.mode == git_mode(p->to.mode)))
+		return;
+	stet_cli_text_adds_(&text, "Mode ");
+	if (p->from.path)
+		stet_cli_text_addf_(&text, "%04o -> ", from & 07777u);
+	stet_cli_text_addf_(&text, "%04o: ", p->to.mode & 07777u);
+	add_quoted(&text, "", p->to.path + 1, false);
+	fprintf(p->out, "%s\n", text.s);
+	stet_cli_text_release_(&text);
+}
+
+/* The first lines, once. For git names with spaces need no quotes in the first; patch(1) does not
+ * find a file without them when the rest of the change does not name it. */
 static void begin(struct patch *p)
 {
 	const struct side *from = p->from.path ? &p->from : &p->to;
 	const struct side *to = p->to.path ? &p->to : &p->from;
 	struct stet_cli_text text = { 0 };
+	bool quote;
 
 	if (p->begun)
 		return;
 	p->begun = true;
+	quote = strchr(from->path, ' ') || strchr(to->path, ' ');
 	stet_cli_text_adds_(&text, "diff --git ");
-	add_label(&text, 'a', from);
+	add_quoted(&text, "a/", from->path + 1, quote);
 	stet_cli_text_adds_(&text, " ");
-	add_label(&text, 'b', to);
+	add_quoted(&text, "b/", to->path + 1, quote);
 	fprintf(p->out, "%s\n", text.s);
 	stet_cli_text_release_(&text);
 	if (!p->from.path) {
-		fprintf(p->out, "new file mode %06o\n", p->to.mode);
+		fprintf(p->out, "new file mode %06o\n", git_mode(p->to.mode));
 	} else if (!p->to.path) {
-		fprintf(p->out, "deleted file mode %06o\n", p->from.mode);
-	} else if (p->from.mode != p->to.mode) {
-		fprintf(p->out, "old mode %06o\nnew mode %06o\n", p->from.mode, p->to.mode);
+		fprintf(p->out, "deleted file mode %06o\n", git_mode(p->from.mode));
+	} else if (git_mode(p->from.mode) != git_mode(p->to.mode)) {
+		fprintf(p->out, "old mode %06o\nnew mode %06o\n", git_mode(p->from.mode),
+			git_mode(p->to.mode));
 	}
 	if (is_moved(p)) {
 		print_path(p, "rename from", p->from.path);
@@ -290,8 +328,8 @@ __attribute__((noreturn)) static void be_diff(const struct patch *p, int out_fd)
 	static char none[] = "/dev/null", from_file[] = "/dev/fd/3", to_file[] = "/dev/fd/4";
 	char *argv[] = { diff, unified, text, label, NULL, label, NULL, none, none, NULL };
 
-	add_label(&from, 'a', &p->from);
-	add_label(&to, 'b', &p->to);
+	add_file_label(&from, 'a', &p->from);
+	add_file_label(&to, 'b', &p->to);
 	argv[4] = from.s;
 	argv[6] = to.s;
 	dup2(out_fd, STDOUT_FILENO);
@@ -410,7 +448,9 @@ static void print_pair(struct patch *p, bool content)
 	int cause;
 
 	p->begun = false;
-	if (!p->from.path || !p->to.path || p->from.mode != p->to.mode || is_moved(p))
+	print_modes(p);
+	if (!p->from.path || !p->to.path || git_mode(p->from.mode) != git_mode(p->to.mode) ||
+	    is_moved(p))
 		begin(p);
 	if (!content)
 		return;
@@ -440,10 +480,10 @@ static void print_other(struct patch *p, const char *what, const char *old_path,
 	struct stet_cli_text text = { 0 };
 
 	if (old_path) {
-		add_quoted(&text, "", old_path + 1);
+		add_quoted(&text, "", old_path + 1, false);
 		stet_cli_text_adds_(&text, " -> ");
 	}
-	add_quoted(&text, "", path + 1);
+	add_quoted(&text, "", path + 1, false);
 	fprintf(p->out, "%s %s: %s\n", what, stet_cli_type_name_(mode), text.s);
 	stet_cli_text_release_(&text);
 }

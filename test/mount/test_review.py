@@ -251,6 +251,56 @@ def test_patch_applies(m):
     m.abort(number)
 
 
+def apply_patch(m, program, patch, name):
+    copy = os.path.join(m.folder, name)
+    subprocess.run(["cp", "-a", m.dir, copy], check=True)
+    if program[0] == "git":
+        subprocess.run(["git", "init", "-q"], cwd=copy, check=True)
+    with open(patch, "rb") as file:
+        done = subprocess.run(program, cwd=copy, stdin=file, stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, check=False, timeout=60)
+    shutil.rmtree(os.path.join(copy, ".git"), ignore_errors=True)
+    equal(done.returncode, 0, done.stdout.decode(errors="replace"))
+    if program[0] == "git":
+        equal(done.stdout, b"", "without a warning")
+    return copy
+
+
+def test_patch_of_names_and_modes(m):
+    """Names with spaces and the modes of files are written as git writes them."""
+    for name, data in (("a b", b"1\n2\n"), ("go ne", b"g\n"), ("x mode", b"x\n"), ("priv", b"p\n"),
+                       ("setuid", b"s\n"), ("mo ve", b"m\n"), ('sp "q', b"q\n")):
+        write(m.path(name), data)
+        os.chmod(m.path(name), 0o664)
+    os.symlink("here", m.path("go link"))
+    number, root = m.begin()
+    subprocess.run(["sh", "-ec", "umask 022; echo 3 >> 'a b'; rm 'go ne' 'go link'; echo n > 'n w'; "
+                    "chmod 700 'x mode'; chmod 600 priv; chmod 4755 setuid; ln -s target 'l k';"
+                    "echo r > run; chmod 755 run; echo k > key; chmod 600 key; echo q >> 'sp \"q';"
+                    "echo 2 > two; chmod 2711 two; touch 'em pty'; mv 'mo ve' 'mo ved'"], cwd=root, check=True)
+    patch = os.path.join(m.folder, "patch")
+    with open(patch, "wb") as file:
+        subprocess.run([STETFS, "diff", "-u", m.dir, number], stdout=file, check=True)
+    text = read(patch).decode()
+    for wanted in ("--- a/a b\t\n+++ b/a b\t\n", "--- /dev/null\n+++ b/n w\t\n", "--- a/go ne\t\n",
+                   '--- "a/sp \\"q"\t\n', "--- /dev/null\n+++ b/run\n",
+                   "b/l k\"\nnew file mode 120000\n", "b/run\nnew file mode 100755\n",
+                   "b/go link\"\ndeleted file mode 120000\n", "b/go ne\"\ndeleted file mode 100644\n",
+                   "Mode 0664 -> 0700: x mode\ndiff --git \"a/x mode\" \"b/x mode\"\n"
+                   "old mode 100644\nnew mode 100755\n", "Mode 0664 -> 0600: priv\n",
+                   "Mode 0664 -> 4755: setuid\n", "Mode 0600: key\n", "Mode 2711: two\n"):
+        check(wanted in text, f"{wanted!r}: {text}")
+    check("diff --git a/priv" not in text and "Mode 0644: n w" not in text, text)
+    for program in ([["git", "apply", "-"]] if shutil.which("git") else []) + \
+                   ([["patch", "-p1", "--force"]] if shutil.which("patch") else []):
+        copy = apply_patch(m, program, patch, "copy-" + program[0])
+        subprocess.run(["diff", "-r", "--no-dereference", copy, root], check=True)
+        for name, mode in (("x mode", 0o700), ("setuid", 0o755), ("run", 0o755), ("a b", 0o664)):
+            got = os.stat(os.path.join(copy, name)).st_mode
+            equal(bool(got & 0o100), bool(mode & 0o100), f"{program[0]}: {name}")
+    m.abort(number)
+
+
 def test_patch_of_what_is_no_text(m):
     write(m.path("b"), bytes(range(256)) * 100)
     write(m.path("n"), b"a" * 100_000 + b"\0")
