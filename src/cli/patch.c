@@ -141,7 +141,8 @@ static void close_side(struct side *side)
 
 /// Names and text ///
 
-/* Quoted as git does where it must be, or if quote: then it has no byte that ends a line or could be mistaken. */
+/* Quoted as git does where it must be: then it has no byte that ends a line or could be mistaken.
+ * quote: in any case. */
 static void add_quoted(struct stet_cli_text *text, const char *prefix, const char *path, bool quote)
 {
 	struct stet_cli_text escaped = { 0 };
@@ -249,8 +250,8 @@ static void print_modes(struct patch *p)
 }
 
 /* The first lines, once. For git names with spaces need no quotes in the first; patch(1) does not
- * find a file without them when the rest of the change does not name it. */
-static void begin(struct patch *p)
+ * find a file without them when the rest of the change does not name it. with_modes: also the same. */
+static void begin(struct patch *p, bool with_modes)
 {
 	const struct side *from = p->from.path ? &p->from : &p->to;
 	const struct side *to = p->to.path ? &p->to : &p->from;
@@ -271,7 +272,7 @@ static void begin(struct patch *p)
 		fprintf(p->out, "new file mode %06o\n", git_mode(p->to.mode));
 	} else if (!p->to.path) {
 		fprintf(p->out, "deleted file mode %06o\n", git_mode(p->from.mode));
-	} else if (git_mode(p->from.mode) != git_mode(p->to.mode)) {
+	} else if (with_modes || git_mode(p->from.mode) != git_mode(p->to.mode)) {
 		fprintf(p->out, "old mode %06o\nnew mode %06o\n", git_mode(p->from.mode),
 			git_mode(p->to.mode));
 	}
@@ -289,7 +290,8 @@ __attribute__((format(printf, 2, 3))) static void print_instead(struct patch *p,
 	char why[256];
 	va_list args;
 
-	begin(p);
+	begin(p,
+	      true); /* git skips a change whose head is one line, instead of refusing the patch */
 	add_label(&text, 'a', &p->from);
 	stet_cli_text_adds_(&text, " and ");
 	add_label(&text, 'b', &p->to);
@@ -368,7 +370,7 @@ static void copy_output(struct patch *p, int fd)
 		len += n > 0 ? (size_t)n : 0;
 		now = whole_lines(buf, len, n <= 0);
 		if (len)
-			begin(p);
+			begin(p, false);
 		if (p->visible) {
 			char kept = buf[now];
 
@@ -451,7 +453,7 @@ static void print_pair(struct patch *p, bool content)
 	print_modes(p);
 	if (!p->from.path || !p->to.path || git_mode(p->from.mode) != git_mode(p->to.mode) ||
 	    is_moved(p))
-		begin(p);
+		begin(p, false);
 	if (!content)
 		return;
 	p->from.fd = p->to.fd = -1;

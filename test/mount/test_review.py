@@ -301,6 +301,25 @@ def test_patch_of_names_and_modes(m):
     m.abort(number)
 
 
+def test_patch_with_a_binary_file_is_refused(m):
+    """As a whole, and not applied without it."""
+    write(m.path("bin"), b"\0\1")
+    write(m.path("a"), b"1\n")
+    write(m.path("z"), b"1\n")
+    for names in (("bin",), ("a", "bin"), ("bin", "z"), ("a", "bin", "z")):
+        number, root = m.begin()
+        for name in names:
+            write(os.path.join(root, name), b"\0\2" if name == "bin" else b"2\n")
+        text = m.run("diff", "-u", m.dir, number)
+        check("old mode 100644\nnew mode 100644\nBinary files a/bin and b/bin differ" in text, text)
+        m.abort(number)
+        if shutil.which("git"):
+            done = subprocess.run(["git", "apply", "--check", "-"], input=text + "\n", cwd=m.dir,
+                                  text=True, stderr=subprocess.PIPE, check=False, timeout=60)
+            check(done.returncode == 1 and "binary patch to 'bin'" in done.stderr,
+                  f"{names}: {done.returncode}: {done.stderr}")
+
+
 def test_patch_of_what_is_no_text(m):
     write(m.path("b"), bytes(range(256)) * 100)
     write(m.path("n"), b"a" * 100_000 + b"\0")
