@@ -82,9 +82,9 @@ const struct stet_cli_command stet_cli_mount_ = {
 	.summary = "Mount a volume",
 	.details = "OPTIONS: ro, recovery=prefix (with ro), cache=SIZE, flush=SECONDS, "
 		   "checkpoint=SIZE,\nlock_timeout=SECONDS, max_age=SECONDS, uid=NUMBER, "
-		   "gid=NUMBER, allow_other, "
-		   "private, nodotstet, suid, dev, and\nwhat mount(8) has for all file systems "
-		   "(noatime, noexec, ...). See mount.stetfs(8).",
+		   "gid=NUMBER,\nallow_other, noallow_other, nodotstet, allow_suid, allow_dev, "
+		   "and what mount(8) has for all\nfile systems (noatime, noexec, ...). See "
+		   "mount.stetfs(8).",
 	.min_words = 2,
 	.max_words = 2,
 	.run = run_mount,

@@ -23,7 +23,7 @@ struct stet_fuse_options {
 	bool debug;      /* in the foreground: print every request */
 	bool read_only;
 	bool recover_prefix; /* with read_only: show what lies before damage in the log */
-	bool private_mount;  /* of root: for nobody else. Others': always, unless allow_other */
+	bool noallow_other;  /* of root: for nobody else. Others': always, unless allow_other */
 	bool allow_other;    /* asked for by a user who is not root; /etc/fuse.conf must allow it */
 	bool no_dot_stet; /* .stet cannot be reached: so there are no transactions on the mount */
 	bool no_atime, no_diratime; /* reads change no access times (of directories) */
@@ -51,7 +51,8 @@ struct stet_fuse_options {
  * Understands a list of mount options as given to -o, separated by commas, and changes *options
  * accordingly. Ours:
  *   ro, rw, recovery=prefix, cache=SIZE, flush=SECONDS, checkpoint=SIZE, lock_timeout=SECONDS,
- *   max_age=SECONDS, uid=NUMBER, gid=NUMBER, allow_other, private, nodotstet, debug, foreground; of root: suid, dev
+ *   max_age=SECONDS, uid=NUMBER, gid=NUMBER, allow_other, noallow_other, nodotstet, debug,
+ *   foreground; of root: suid or allow_suid, dev or allow_dev
  * (sizes with K, M, G, T; seconds with decimals). What the kernel understands for every file
  * system, is passed on (noatime and its like are ours too; nosuid, nodev, noexec, dirsync, ...); what only mount(8) and
  * fstab use (defaults, auto, noauto, nofail, user, _netdev, x-...) is accepted and dropped.

@@ -159,7 +159,7 @@ static int init_server(struct daemon_state *d)
 
 	server->options = o;
 	server->is_root = geteuid() == 0;
-	server->shared = (server->is_root || o->allow_other) && !o->private_mount;
+	server->shared = (server->is_root || o->allow_other) && !o->noallow_other;
 	server->read_only = o->read_only;
 	server->lock_timeout_ms = o->lock_timeout_ms ? o->lock_timeout_ms : LOCK_TIMEOUT_MS;
 	server->on_ready = on_ready;

@@ -4,6 +4,9 @@
  *     an error that names it. So a typing error never mounts something else than was meant.
  * I2. What would be refused or ignored later without a word (suid of a user, remount) is refused
  *     here with one.
+ * I3. mount(8) takes some words for its own and passes them on neither here nor in their order:
+ *     those of propagation (private), and those that undo its flags (suid, dev). So no word of ours
+ *     is one of them, or there is another for the same.
  */
 #include "fuse/fuse.h"
 
@@ -195,8 +198,8 @@ static bool take_flag(struct stet_fuse_options *o, const char *word)
 		o->recover_prefix = o->read_only = true;
 	else if (strcmp(word, "allow_other") == 0)
 		o->allow_other = true;
-	else if (strcmp(word, "private") == 0)
-		o->private_mount = true;
+	else if (strcmp(word, "noallow_other") == 0)
+		o->noallow_other = true;
 	else if (strcmp(word, "nofail") == 0)
 		o->no_fail = true;
 	else if (strcmp(word, "nodotstet") == 0)
@@ -210,17 +213,55 @@ static bool take_flag(struct stet_fuse_options *o, const char *word)
 	return true;
 }
 
+/* Is this word among those for the kernel? The last one counts. */
+static bool has_kernel_word(const struct stet_fuse_options *o, const char *yes, const char *no)
+{
+	bool found = false;
+
+	for (const char *at = o->kernel; *at; at += strcspn(at, ","), at += *at == ',') {
+		size_t len = strcspn(at, ",");
+
+		if (len == strlen(yes) && memcmp(at, yes, len) == 0)
+			found = true;
+		else if (len == strlen(no) && memcmp(at, no, len) == 0)
+			found = false;
+	}
+	return found;
+}
+
+/* suid, dev, and I3 allow_suid, allow_dev. As mount(8) does not keep the order, nosuid and nodev
+ * count over the latter wherever they stand. 1: it is none of these. */
+static int take_trust(struct stet_fuse_options *o, const char *word, const struct complaint *c)
+{
+	static const struct {
+		const char *yes, *also, *no;
+	} words[] = { { "suid", "allow_suid", "nosuid" }, { "dev", "allow_dev", "nodev" } };
+
+	for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
+		bool allows = strcmp(word, words[i].also) == 0;
+
+		if (!allows && strcmp(word, words[i].yes) != 0)
+			continue;
+		if (geteuid() != 0)
+			return complain(c, "%s: only root may ask for that", word);
+		if (allows && has_kernel_word(o, words[i].no, words[i].yes))
+			return 0;
+		return pass_on(o, words[i].yes, c);
+	}
+	return 1;
+}
+
 /* I2. 1: it is none of these. */
-static int take_refused(struct stet_fuse_options *o, const char *word, const struct complaint *c)
+static int take_refused(const char *word, const struct complaint *c)
 {
 	if (strcmp(word, "remount") == 0)
 		return complain(c, "remount: options cannot be changed while it is mounted; "
 				   "unmount it, and mount it again");
 	if (strcmp(word, "keep") == 0 || starts_with(word, "keep="))
 		return complain(c, "keep: this version protects no old segments");
-	if (strcmp(word, "suid") == 0 || strcmp(word, "dev") == 0)
-		return geteuid() == 0 ? pass_on(o, word, c)
-				      : complain(c, "%s: only root may ask for that", word);
+	if (strcmp(word, "private") == 0)
+		return complain(c,
+				"private: a mount for nobody else is asked for by noallow_other");
 	return 1;
 }
 
@@ -262,7 +303,9 @@ static int take(struct stet_fuse_options *o, const char *word, const struct comp
 		return take_id(c, word, &o->uid, &o->has_uid);
 	if (starts_with(word, "gid="))
 		return take_id(c, word, &o->gid, &o->has_gid);
-	rc = take_refused(o, word, c);
+	rc = take_refused(word, c);
+	if (rc > 0)
+		rc = take_trust(o, word, c);
 	if (rc <= 0)
 		return rc;
 	if (is_kernel_word(word))
@@ -289,32 +332,16 @@ int stet_fuse_option(struct stet_fuse_options *options, const char *list, char *
 	return 0;
 }
 
-/* Is this word among those for the kernel? The last one counts. */
-static bool has_kernel_word(const struct stet_fuse_options *o, const char *yes, const char *no)
-{
-	bool found = false;
-
-	for (const char *at = o->kernel; *at; at += strcspn(at, ","), at += *at == ',') {
-		size_t len = strcspn(at, ",");
-
-		if (len == strlen(yes) && memcmp(at, yes, len) == 0)
-			found = true;
-		else if (len == strlen(no) && memcmp(at, no, len) == 0)
-			found = false;
-	}
-	return found;
-}
-
 int stet_fuse_options_check(const struct stet_fuse_options *options, char *why, size_t cap)
 {
 	const struct complaint c = { .why = why, .cap = cap };
 
 	/* Somebody else's program would run as the one to whom all files are given. */
 	if ((options->has_uid || options->has_gid) && has_kernel_word(options, "suid", "nosuid"))
-		return complain(&c, "suid: not together with uid= or gid=");
+		return complain(&c, "suid, allow_suid: not together with uid= or gid=");
 	if (options->recover_prefix && !options->read_only)
 		return complain(&c, "recovery=prefix: only together with ro");
-	if (options->private_mount && options->allow_other)
-		return complain(&c, "private and allow_other contradict each other");
+	if (options->noallow_other && options->allow_other)
+		return complain(&c, "noallow_other and allow_other contradict each other");
 	return 0;
 }

@@ -239,8 +239,8 @@ class Mounted(CliTest):
         code, _, err = self.as_user("ls", f"{VOLUME}:/")
         self.assertEqual((code, err), (1, f"stetfs: {VOLUME}: Permission denied\n"))
 
-    def test_private_mount(self):
-        self.mount("-o", "private")
+    def test_mount_of_root_alone(self):
+        self.mount("-o", "noallow_other")
         code, _, err = self.as_user("ls", f"{VOLUME}:/")
         self.assertEqual(code, 1)
         self.assertEqual(len(err.splitlines()), 1, err)

@@ -100,7 +100,7 @@ class Pages(unittest.TestCase):
         """Those of the page are understood, those of the source are in the page."""
         text = section("mount.stetfs.8", "MOUNT OPTIONS")
         words = {word for head in heads(text) for word in re.findall(r"\*([a-z][a-z_]*=?)", head)}
-        refused = {"keep=", "remount", "debug", "foreground"}
+        refused = {"keep=", "remount", "private", "debug", "foreground"}
         values = {"recovery=": "prefix,ro", "uid=": "1", "gid=": "1", "cache=": "32M",
                   "checkpoint=": "8M", "flush=": "0.5", "lock_timeout=": "2.5",
                   "max_age=": "3600"}

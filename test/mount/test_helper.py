@@ -70,6 +70,47 @@ def test_options(m):
     m.mount()
 
 
+def test_who_may_use(m):
+    """noallow_other gets through mount(8), which takes the word private for itself."""
+    write(m.path("f"), b"x")
+    m.umount()
+    system("mount", "-t", "stetfs", "-o", "noallow_other", m.image, m.dir)
+    check("allow_other" not in options_of(m.dir), options_of(m.dir))
+    as_user(lambda: fails(errno.EACCES, os.stat, m.path("f")))
+    system("umount", m.dir)
+    for words in (["mount.stetfs"], ["mount.stetfs", "-s"]):
+        check("noallow_other" in system(*words, m.image, m.dir, "-o", "private", code=1), words)
+    text = system("mount.stetfs", m.image, m.dir, "-o", "noallow_other,allow_other", code=1)
+    check("contradict" in text and not m.is_mounted(), text)
+    system("mount", "-t", "stetfs", m.image, m.dir)
+    as_user(lambda: equal(read(m.path("f")), b"x"))
+
+
+def test_trust(m):
+    """allow_suid and allow_dev get through mount(8) and fstab; suid and dev do not."""
+    table = os.path.join(m.folder, "fstab")
+    m.umount()
+    for words, off in (("suid,dev", {"nosuid", "nodev"}),
+                       ("allow_suid", {"nodev"}),
+                       ("allow_dev", {"nosuid"}),
+                       ("allow_suid,allow_dev,noexec", set()),
+                       ("allow_suid,nosuid,nodev,allow_dev", {"nosuid", "nodev"})):
+        system("mount", "-t", "stetfs", "-o", words, m.image, m.dir)
+        equal({"nosuid", "nodev"} & set(options_of(m.dir)), off, words)
+        system("umount", m.dir)
+        write(table, f"{m.image} {m.dir} stetfs {words} 0 0\n".encode())
+        system("mount", "-T", table, m.dir)
+        equal({"nosuid", "nodev"} & set(options_of(m.dir)), off, f"fstab: {words}")
+        system("umount", m.dir)
+    for words, off in (("suid,dev", set()), ("nosuid,suid", {"nodev"}),
+                       ("suid,nosuid", {"nosuid", "nodev"}), ("nosuid,allow_suid", {"nosuid", "nodev"})):
+        system("mount.stetfs", m.image, m.dir, "-o", words)
+        equal({"nosuid", "nodev"} & set(options_of(m.dir)), off, f"called directly: {words}")
+        system("umount", m.dir)
+    system("mount.stetfs", m.image, m.dir, "-o", "uid=1000,allow_suid", code=1)
+    m.mount()
+
+
 def test_fstab(m):
     m.umount()
     table = os.path.join(m.folder, "fstab")
@@ -293,7 +334,8 @@ def use_as_user(m):
         equal(sorted(os.listdir(m.dir)), ["a", "b"], "names")
         check("in use: mounted at" in m.run("mount", m.image, m.folder, code=1), "second mount")
         m.umount()
-        m.run("mount", m.image, m.dir, "-o", "suid", code=2)
+        for word in ("suid", "allow_suid", "dev", "allow_dev"):
+            check("only root" in m.run("mount", m.image, m.dir, "-o", word, code=2), word)
         refused = [(["/etc"], "user has no write access")]
         if not any(line.strip() == "user_allow_other" for line in
                    read("/etc/fuse.conf").decode().splitlines()):
