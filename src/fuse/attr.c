@@ -307,9 +307,8 @@ void stet_fuse_op_statfs_(fuse_req_t req, fuse_ino_t id)
 		.f_bavail = st.avail_bytes / st.block_bytes,
 		.f_namemax = st.name_max,
 	};
-	/* Inodes take space like everything else: as many as blocks. */
-	out.f_files = out.f_blocks;
-	out.f_ffree = out.f_favail = out.f_bavail;
+	/* f_files and its like stay 0, as where inodes have no limit of their own: they take space
+	 * like everything else. */
 	fuse_reply_statfs(req, &out);
 }
 

@@ -403,6 +403,9 @@ def test_directories(m):
     st = os.statvfs(m.dir)
     check(st.f_blocks * st.f_frsize > 200 << 20 and st.f_bavail > 0, "space")
     equal(st.f_namemax, 255, "longest name")
+    equal((st.f_files, st.f_ffree, st.f_favail), (0, 0, 0), "inodes: no limit")
+    table = subprocess.run(["df", "-i", m.dir], stdout=subprocess.PIPE, check=True).stdout.decode()
+    equal(table.splitlines()[1].split()[1:5], ["0", "0", "0", "-"], "df -i")
 
 
 def test_full(m):
