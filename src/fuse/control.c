@@ -276,6 +276,19 @@ static int lost(struct stet_control *ctl, int rc)
 
 typedef int item_fn(void *arg, const struct stet_fuse_wire_in *in);
 
+/* 0: request is sent, or the daemon would not have it (it has too many connections): then what it
+ * says is there to be read. */
+static int send_request(struct stet_control *ctl, struct stet_fuse_wire request, const char *text,
+			size_t len)
+{
+	struct pollfd p = { .fd = ctl->fd, .events = POLLIN };
+	int rc = stet_fuse_wire_send_(ctl->fd, request, text, len, NULL);
+
+	if (rc == -EPIPE && poll(&p, 1, 0) == 1 && (p.revents & POLLIN))
+		return 0; /* the end of the connection is, too, if it says nothing */
+	return rc;
+}
+
 /* Returns what the daemon said, or what fn returned to stop, or why it could not be asked. */
 static int call_with(struct stet_control *ctl, struct stet_fuse_wire request, const char *text,
 		     size_t len, item_fn *fn, void *arg)
@@ -286,7 +299,7 @@ static int call_with(struct stet_control *ctl, struct stet_fuse_wire request, co
 	ctl->why[0] = 0;
 	if (ctl->broken)
 		return lost(ctl, -EPIPE);
-	rc = stet_fuse_wire_send_(ctl->fd, request, text, len, NULL);
+	rc = send_request(ctl, request, text, len);
 	while (!rc) {
 		rc = stet_fuse_wire_receive_(ctl->fd, &ctl->in);
 		if (rc || ctl->in.head.kind == STET_FUSE_WIRE_END)

@@ -15,7 +15,8 @@
  * I6. Anyone may connect, so nobody can hold up others: a client that does not read its answers
  *     is given up after a while, and so is one that takes too long to read all of one; users other
  *     than root and us have a limited number of connections and of transactions, each and together
- *     (one may have many numbers). With those, descriptors do not run out for root.
+ *     (one may have many numbers). With those, descriptors do not run out for root. Who is refused is
+ *     told so, with an answer to the request that he has sent or not.
  * I7. A transaction of the mount takes no locks by reading: whoever may read a file could otherwise
  *     keep others from writing it.
  * I8. Half of what a command does is never committed: a transaction that is bound to a connection is
@@ -182,12 +183,37 @@ static bool is_one_too_many_locked(const struct stet_fuse_connection *c)
 	return count >= CONNECTIONS_MAX || all >= ALL_CONNECTIONS_MAX;
 }
 
+/* The client may have sent its request already, or do so until it sees that we are gone. It must not
+ * find the connection reset by what nobody has read, before it reads why. */
+static void refuse_connection(struct stet_fuse_connection *c, int rc)
+{
+	char rest[64];
+
+	stet_fuse_answer_(c, rc, rc == -EMFILE ? "too many connections are open" : NULL);
+	shutdown(c->fd, SHUT_RD); /* nothing more comes; what came is dropped */
+	while (recv(c->fd, rest, sizeof(rest), MSG_DONTWAIT) > 0)
+		;
+}
+
+/* Under control.lock. */
+static int start_locked(struct stet_fuse_connection *c)
+{
+	int rc;
+
+	if (is_one_too_many_locked(c))
+		return -EMFILE;
+	rc = start_thread(&c->thread, serve_connection, c);
+	if (!rc)
+		stet_fuse_list_add(&c->control->connections, &c->link);
+	return rc;
+}
+
 static void start_connection(struct stet_fuse_control_server *control, int fd)
 {
 	const struct timeval send_timeout = { .tv_sec = SEND_TIMEOUT_S };
 	struct stet_fuse_connection *c = calloc(1, sizeof(*c));
 	socklen_t len = sizeof(c->peer);
-	bool started = false;
+	int rc = -ESHUTDOWN; /* then nothing is told: to the client the daemon has gone */
 
 	if (!c) {
 		close(fd);
@@ -202,13 +228,13 @@ static void start_connection(struct stet_fuse_control_server *control, int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &c->peer, &len) == 0 && /* I2 */
 	    setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &send_timeout, sizeof(send_timeout)) == 0) {
 		pthread_mutex_lock(&control->lock);
-		started = !control->stopping && !is_one_too_many_locked(c) &&
-			  start_thread(&c->thread, serve_connection, c) == 0;
-		if (started)
-			stet_fuse_list_add(&control->connections, &c->link);
+		if (!control->stopping)
+			rc = start_locked(c);
 		pthread_mutex_unlock(&control->lock);
 	}
-	if (!started)
+	if (rc && rc != -ESHUTDOWN)
+		refuse_connection(c, rc);
+	if (rc)
 		free_connection(c);
 }
 

@@ -151,6 +151,31 @@ def test_connections_of_one_user(mount):
     as_user(lambda: equal(Client(path).ask(SYNC)[0], 0), USER)
 
 
+def test_refused_connections(mount):
+    """Who has too many connections is told so, whether he asks before the daemon refuses or after."""
+    path = socket_of(mount)
+
+    def use():
+        held = [Client(path) for _ in range(64)]
+        equal([client.ask(SYNC)[0] for client in held], [0] * 64)
+        for _ in range(50):
+            client = Client(path)
+            answer = client.receive()
+            equal((answer[1], answer[2]), (END, -EMFILE), "answer")
+            equal(client.receive(), None, "then it is closed")
+            client.close()
+            for words, code in ((["sync", mount.dir], 1), (["begin", mount.dir], 1),
+                                (["run", mount.dir, "--", "true"], 125)):
+                text = mount.run(*words, code=code)
+                check("too many connections" in text and "\n" not in text, text)
+        held.pop().close()
+        deadline = time.monotonic() + 20
+        while mount.run("sync", mount.dir, code=None):
+            check(time.monotonic() < deadline, "one that was closed makes room")
+
+    as_user(use, USER)
+
+
 def test_transactions_of_one_user(mount):
     path = socket_of(mount)
 
