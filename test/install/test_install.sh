@@ -74,4 +74,38 @@ BUILD=$BUILD DESTDIR=$dest sh scripts/install.sh uninstall || fail "uninstall"
 list >"$work/after"
 diff "$work/before" "$work/after" || fail "uninstall leaves something, or takes too much"
 BUILD=$BUILD DESTDIR=$dest sh scripts/install.sh uninstall || fail "uninstall again"
+
+# The helpers go where HELPER_DIR says, and only there, also when the folder was set up without it: so
+# in one of its own, that nobody else's settings are changed.
+again=$work/build
+other=$work/other
+{
+	meson setup "$again" -Dprefix=/opt/stet -Dtests=false -Doptimization=0 -Ddebug=false &&
+		ninja -C "$again"
+} >"$work/said" 2>&1 || fail "building: $(cat "$work/said")"
+
+# with_helpers install|uninstall [VARIABLE=VALUE]
+with_helpers()
+{
+	env BUILD="$again" DESTDIR="$other" PREFIX= HELPER_DIR= ${2:+"$2"} \
+		sh scripts/install.sh "$1" >"$work/said" 2>&1 ||
+		fail "$1 ${2:-}: $(cat "$work/said")"
+}
+
+for dir in "" /sbin /usr/libexec/stet; do
+	with_helpers install ${dir:+"HELPER_DIR=$dir"}
+	for name in mount.stetfs mount.fuse.stetfs mkfs.stetfs fsck.stetfs; do
+		found=$(cd "$other" && find . -name "$name")
+		[ "$found" = ".${dir:-/opt/stet/sbin}/$name" ] || fail "HELPER_DIR=$dir: $name is at $found"
+	done
+	if [ "$dir" = /sbin ]; then
+		[ "$(readlink "$other/sbin/mount.stetfs")" = /opt/stet/bin/stetfs ] || fail "the link in /sbin"
+		! grep -q "looks for its helpers" "$work/said" || fail "a hint that is not true"
+	else
+		grep -q "looks for its helpers in /sbin, not in ${dir:-/opt/stet/sbin}: \"" "$work/said" ||
+			fail "HELPER_DIR=$dir: no hint"
+	fi
+	with_helpers uninstall
+	[ -z "$(find "$other" ! -type d)" ] || fail "HELPER_DIR=$dir: uninstall leaves something"
+done
 echo "ok"
