@@ -164,7 +164,7 @@ static int run_fsck(const struct stet_cli_command *cmd, struct stet_cli_words *w
 
 const struct stet_cli_command stet_cli_fsck_ = {
 	.name = "check",
-	.synopsis = "[-a] [-p] [-n] [-y] [-f] VOLUME   (as fsck.stetfs)",
+	.synopsis = "[-a] [-p] [-n] [-y] [-f] VOLUME",
 	.summary = "Verify a volume that is not mounted",
 	.details = "Exit codes: 0 clean, 4 errors (none is mended), 8 could not run, 16 usage.",
 	.max_words = 1,

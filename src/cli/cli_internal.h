@@ -154,6 +154,7 @@ struct stet_cli_words {
 
 struct stet_cli_command {
 	const char *name;
+	const char *program;  /* the name it was called by, as mount.stetfs; NULL: "stetfs NAME" */
 	const char *synopsis; /* what follows the name */
 	const char *summary;  /* one line */
 	const char *details;  /* more of them, or NULL */

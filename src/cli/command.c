@@ -42,13 +42,17 @@ static void print_commands(FILE *file)
 	      file);
 }
 
-static const struct stet_cli_command *find_alias(const char *program)
+/* False: it is none. */
+static bool find_alias(const char *program, struct stet_cli_command *ret)
 {
 	for (size_t i = 0; i < COUNT(aliases); i++) {
-		if (strcmp(aliases[i].program, program) == 0)
-			return aliases[i].command;
+		if (strcmp(aliases[i].program, program) == 0) {
+			*ret = *aliases[i].command;
+			ret->program = aliases[i].program;
+			return true;
+		}
 	}
-	return NULL;
+	return false;
 }
 
 static const struct stet_cli_command *find_command(const char *name)
@@ -86,14 +90,14 @@ static int help(char **word, int count)
 int stet_cli_main(int argc, char **argv)
 {
 	const struct stet_cli_command *cmd;
+	struct stet_cli_command alias;
 	size_t len;
 
 	setlocale(LC_ALL, "");
 	if (argc < 1)
 		return STET_CLI_USAGE;
-	cmd = find_alias(stet_cli_basename_(argv[0], &len));
-	if (cmd)
-		return run(cmd, argv + 1, argc - 1);
+	if (find_alias(stet_cli_basename_(argv[0], &len), &alias))
+		return run(&alias, argv + 1, argc - 1);
 	if (argc < 2) {
 		print_commands(stderr);
 		return STET_CLI_USAGE;

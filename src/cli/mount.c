@@ -155,7 +155,7 @@ static int run_helper(const struct stet_cli_command *cmd, struct stet_cli_words 
 
 const struct stet_cli_command stet_cli_mount_helper_ = {
 	.name = "mount",
-	.synopsis = "VOLUME DIR [-fnsv] [-N PATH] [-t TYPE] [-o OPTIONS]   (as mount.stetfs)",
+	.synopsis = "VOLUME DIR [-fnsv] [-N PATH] [-t TYPE] [-o OPTIONS]",
 	.summary = "Mount a volume for mount(8)",
 	.min_words = 2,
 	.max_words = 2,

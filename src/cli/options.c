@@ -38,8 +38,9 @@ int stet_cli_misuse_(const struct stet_cli_command *cmd, const char *format, ...
 		stet_cli_text_adds_(&why, s);
 	va_end(args);
 	free(s);
-	stet_cli_error_(cmd->name, "%s (see \"stetfs %s --help\")", why.s ? why.s : "usage",
-			cmd->name);
+	stet_cli_error_(cmd->program ? cmd->program : cmd->name, "%s (see \"%s%s --help\")",
+			why.s ? why.s : "usage", cmd->program ? "" : "stetfs ",
+			cmd->program ? cmd->program : cmd->name);
 	stet_cli_text_release_(&why);
 	return usage_code(cmd);
 }
@@ -65,7 +66,8 @@ static void print_option(const struct stet_cli_option *option)
 
 static void print_help(const struct stet_cli_command *cmd, const struct stet_cli_option *options)
 {
-	printf("Usage: stetfs %s %s\n\n%s.\n", cmd->name, cmd->synopsis, cmd->summary);
+	printf("Usage: %s%s %s\n\n%s.\n", cmd->program ? "" : "stetfs ",
+	       cmd->program ? cmd->program : cmd->name, cmd->synopsis, cmd->summary);
 	if (cmd->details)
 		printf("\n%s\n", cmd->details);
 	printf("\nOptions:\n");

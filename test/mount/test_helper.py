@@ -144,6 +144,19 @@ def test_codes(m):
     check("unmount it" in system("mount", "-o", "remount,ro", m.dir, code=None), "remount")
 
 
+def test_usage(m):
+    """Errors of usage, and the help, name the program that was called."""
+    for name, code, words in (("mount.stetfs", 1, ["a"]), ("mount.fuse.stetfs", 1, ["a", "b", "-z"]),
+                              ("mount.stetfs", 1, ["a", "b", "-o", "nonsense"]),
+                              ("fsck.stetfs", 16, []), ("fsck.stetfs", 16, ["-Z", m.image]),
+                              ("fsck.stetfs", 16, ["a", "b"]), ("mkfs.stetfs", 2, ["-Z", "a"])):
+        text = system(name, *words, code=code)
+        check(text.startswith(f"stetfs: {name}: ") and text.endswith(f'(see "{name} --help")'), text)
+        check(system(name, "--help").startswith(f"Usage: {name} "), name)
+    text = m.run("mount", "a", code=2)
+    check(text.startswith("stetfs: mount: ") and text.endswith('(see "stetfs mount --help")'), text)
+
+
 def test_interrupted(m):
     """Told to end while it waits for a daemon that is closing the volume, it ends: nothing is mounted."""
     for number in (signal.SIGTERM, signal.SIGINT):
