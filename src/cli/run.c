@@ -29,7 +29,7 @@
 #define NS_PER_S (1000 * NS_PER_MS)
 #define PAUSE_NS (10 * NS_PER_MS) /* at most, before the first retry; then doubled */
 #define PAUSE_MAX_NS (1000 * NS_PER_MS)
-#define TIMEOUT_MAX_S (UINT64_C(1) << 31)
+#define TIMEOUT_MAX_S (UINT64_C(1) << 31) /* as good as none */
 
 struct run {
 	/* --- as given --- */
@@ -470,13 +470,15 @@ static int run_in(struct run *run)
 
 static int check_options(const struct stet_cli_command *cmd, struct run *run, uint64_t timeout_s)
 {
+	if (timeout_s == 0)
+		return stet_cli_misuse_(cmd, "--timeout: at least 1");
 	if (timeout_s > TIMEOUT_MAX_S)
 		return stet_cli_misuse_(cmd, "--timeout: too long");
 	if (run->dry_run && run->confirm)
 		return stet_cli_misuse_(cmd, "either --dry-run or --confirm");
 	if ((run->json || run->all) && !run->dry_run)
 		return stet_cli_misuse_(cmd, "--json and --all are for --dry-run");
-	if (timeout_s)
+	if (timeout_s < TIMEOUT_MAX_S)
 		run->deadline_ns = stet_cli_monotonic_ns_() + (int64_t)timeout_s * NS_PER_S;
 	return STET_CLI_OK;
 }
@@ -484,7 +486,7 @@ static int check_options(const struct stet_cli_command *cmd, struct run *run, ui
 static int run_run(const struct stet_cli_command *cmd, struct stet_cli_words *words)
 {
 	struct run run = { .deadline_ns = STET_CLI_NEVER };
-	uint64_t timeout_s = 0;
+	uint64_t timeout_s = TIMEOUT_MAX_S;
 	const struct stet_cli_option options[] = {
 		{ 0, "retry", STET_CLI_NUMBER, &run.retries, "N",
 		  "run it again, up to N times, when others were in the way" },

@@ -66,6 +66,8 @@ def test_codes(m):
     m.run("run", m.dir, code=2)
     m.run("run", m.dir, "--bad", "true", code=2)
     m.run("run", m.dir, "--timeout", "x", "true", code=2)
+    check("at least 1" in m.run("run", m.dir, "--timeout", "0", "true", code=2), "no time")
+    m.run("run", m.dir, "--timeout", str(2**64 - 1), "true", code=2)
     m.run("run", m.dir, "--retry", "x", "true", code=2)
     equal(os.listdir(m.dir), ["f0"], "nothing else")
 
