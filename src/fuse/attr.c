@@ -299,6 +299,10 @@ void stet_fuse_op_statfs_(fuse_req_t req, fuse_ino_t id)
 	}
 	uint64_t used = st.live_bytes + st.held_bytes + st.reserved_bytes;
 	uint64_t free_bytes = st.capacity_bytes > used ? st.capacity_bytes - used : 0;
+
+	/* What was reserved for what is held already would count twice. */
+	if (free_bytes < st.avail_bytes)
+		free_bytes = st.avail_bytes;
 	struct statvfs out = {
 		.f_bsize = st.block_bytes,
 		.f_frsize = st.block_bytes,
