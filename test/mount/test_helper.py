@@ -70,6 +70,19 @@ def test_options(m):
     m.mount()
 
 
+def test_recovery_is_read_only(m):
+    """With or without ro, also after the rw that mount(8) puts in front."""
+    m.umount()
+    for words in ("recovery=prefix", "ro,recovery=prefix", "rw,recovery=prefix"):
+        system("mount", "-t", "stetfs", "-o", words, m.image, m.dir)
+        check("ro" in options_of(m.dir), options_of(m.dir))
+        fails(errno.EROFS, os.mkdir, m.path("d"))
+        system("umount", m.dir)
+    text = system("mount.stetfs", m.image, m.dir, "-o", "recovery=prefix,rw", code=1)
+    check("only together with ro" in text, text)
+    m.mount()
+
+
 def test_who_may_use(m):
     """noallow_other gets through mount(8), which takes the word private for itself."""
     write(m.path("f"), b"x")
