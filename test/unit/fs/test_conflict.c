@@ -315,7 +315,7 @@ static void test_loop(void **state)
 	}
 }
 
-/* A name is added to an inode that loses its last; an inode is changed that is reclaimed. */
+/* A name is added to an inode that loses its last; an inode is changed that loses its last. */
 static void test_gone(void **state)
 {
 	struct unit *u = unit_create(NULL);
@@ -334,7 +334,8 @@ static void test_gone(void **state)
 	assert_int_equal(unit_write(u, x, f, 0, "x", 1), 0);
 	assert_int_equal(unit_unlink(u, NULL, 1, "f"), 0);
 	unit_idle(u);
-	assert_int_equal(unit_order(u, x), 0); /* as if it had come first */
+	assert_int_equal(unit_order(u, x), -EBUSY); /* the first updater wins, also by removing */
+	assert_non_null(strstr(unit_conflict, "another removed it"));
 	unit_idle(u);
 	assert_int_equal(unit_write(u, y, f, 0, "y", 1), -EBUSY);
 	unit_end(y);

@@ -231,7 +231,7 @@ static void test_wait(void **state)
 		continue;
 	assert_int_equal(rc, STET_WAIT);
 	assert_false(ticket.fired);
-	assert_int_equal(unit_order(u, txn), 0);
+	assert_int_equal(unit_order(u, txn), -EBUSY);
 	assert_true(ticket.fired);
 	unit_idle(u);
 	assert_false(exists(u, f));
