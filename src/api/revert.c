@@ -31,9 +31,9 @@ struct part {
 	struct wanted *wanted;
 	size_t wanted_count;
 	bool others;
-	bool *chosen;       /* of f.touched.names, one by one */
-	bool *given_up;     /* of f.touched.inos */
-	bool *named_or_not; /* of f.touched.inos: a change is listed for it */
+	bool *chosen;   /* of f.touched.names, one by one */
+	bool *given_up; /* of f.touched.inos */
+	bool *listed;   /* of f.touched.inos: a change is listed for it */
 	struct stet_fs_changed_name *name;
 	uint64_t *ino;
 	size_t ino_count;
@@ -179,9 +179,9 @@ static void note_inode(struct part *p, uint64_t ino, bool stays)
 
 	if (at == SIZE_MAX)
 		return;
-	if (!p->named_or_not[at])
+	if (!p->listed[at])
 		p->given_up[at] = true;
-	p->named_or_not[at] = true;
+	p->listed[at] = true;
 	if (stays)
 		p->given_up[at] = false;
 }
@@ -217,7 +217,7 @@ static int choose_content(struct part *p, size_t at, const char *path, const cha
 
 	chosen = is_wanted(p, old_path) || chosen;
 	stays = chosen == p->others;
-	if (!stays && p->named_or_not[at] && !p->given_up[at])
+	if (!stays && p->listed[at] && !p->given_up[at])
 		return refuse_shared(p, path);
 	note_inode(p, p->f.touched.inos.v[at].ino, stays);
 	return 0;
@@ -287,7 +287,7 @@ static int choose(struct part *p)
 	for (size_t i = 0; i < p->f.touched.inos.n && !rc; i++) {
 		unsigned what = p->f.touched.inos.v[i].what;
 
-		if (!p->named_or_not[i]) /* of a directory only names may have changed */
+		if (!p->listed[i]) /* of a directory only names may have changed */
 			p->given_up[i] = p->others ||
 					 !(stet_finder_what_(what) || (what & STET_LL_TOUCHED_NEW));
 	}
@@ -425,9 +425,9 @@ static int allocate(struct part *p)
 	p->chosen = stet_calloc(names + 1, sizeof(*p->chosen));
 	p->name = stet_calloc(names + 1, sizeof(*p->name));
 	p->given_up = stet_calloc(inos + 1, sizeof(*p->given_up));
-	p->named_or_not = stet_calloc(inos + 1, sizeof(*p->named_or_not));
+	p->listed = stet_calloc(inos + 1, sizeof(*p->listed));
 	p->ino = stet_calloc(inos + 1, sizeof(*p->ino));
-	return p->chosen && p->name && p->given_up && p->named_or_not && p->ino
+	return p->chosen && p->name && p->given_up && p->listed && p->ino
 		       ? 0
 		       : STET_FAIL(-ENOMEM, "no memory to take a transaction apart");
 }
@@ -455,7 +455,7 @@ static void release(struct part *p)
 	stet_free(p->chosen);
 	stet_free(p->name);
 	stet_free(p->given_up);
-	stet_free(p->named_or_not);
+	stet_free(p->listed);
 	stet_free(p->ino);
 }
 

@@ -20,7 +20,7 @@
  * I7. A transaction of the mount takes no locks by reading: whoever may read a file could otherwise
  *     keep others from writing it.
  * I8. Half of what a command does is never committed: a transaction that is bound to a connection is
- *     committed by no other one. (Dropped it may be.)
+ *     committed by no other one, nor is a part of it dropped. (All of it may be.)
  *
  * Lock: control.lock, for the list of connections; it is held while nothing else is.
  */

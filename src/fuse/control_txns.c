@@ -184,6 +184,15 @@ static bool is_bound(const struct stet_fuse_connection *c, const struct stet_fus
 	return false;
 }
 
+/* I8 */
+static const char running[] = "it belongs to a command that is running, and is ended by that";
+
+static bool is_running_elsewhere(const struct stet_fuse_connection *c,
+				 const struct stet_fuse_view *view)
+{
+	return !view->detached && !is_bound(c, view);
+}
+
 /* --- a part of a transaction --- */
 
 static int do_paths(struct stet_fuse_connection *c, const struct stet_fuse_wire_in *in)
@@ -238,6 +247,10 @@ static int do_revert(struct stet_fuse_connection *c, const struct stet_fuse_wire
 
 	if (!view)
 		return rc;
+	if (is_running_elsewhere(c, view)) {
+		stet_fuse_view_put_(c->server, view);
+		return stet_fuse_answer_(c, -EPERM, running);
+	}
 	rc = take_paths(c, &part);
 	if (!rc)
 		rc = stet_fuse_view_revert_(c->server, view, &part, &end);
@@ -269,10 +282,9 @@ static int do_end(struct stet_fuse_connection *c, const struct stet_fuse_wire *i
 
 	if (!view)
 		return rc;
-	if (in->kind == STET_FUSE_WIRE_COMMIT && !view->detached && !is_bound(c, view)) { /* I8 */
+	if (in->kind == STET_FUSE_WIRE_COMMIT && is_running_elsewhere(c, view)) {
 		stet_fuse_view_put_(c->server, view);
-		return stet_fuse_answer_(
-			c, -EPERM, "it belongs to a command that is running, and is ended by that");
+		return stet_fuse_answer_(c, -EPERM, running);
 	}
 	if (in->kind == STET_FUSE_WIRE_COMMIT)
 		rc = commit(c, in, view, &end);

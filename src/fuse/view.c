@@ -419,7 +419,6 @@ static void note_stale(void *arg, const struct stet_ll_touched *touched)
 	}
 }
 
-/* Names are forgotten by themselves soon; what is not noted for want of memory, is seen a little longer. */
 static void forget_stale(struct stale *s)
 {
 	for (size_t i = 0; i < s->inodes.count; i++)
@@ -431,8 +430,19 @@ static void forget_stale(struct stale *s)
 	free(s->name);
 	stet_fuse_ids_release_(&s->inodes);
 	stet_fuse_ids_release_(&s->dirs);
-	if (!s->all_of_it)
-		stet_fuse_log_(LOG_WARNING, "no memory to tell the kernel what was given up");
+}
+
+/* Whoever reads what the kernel still has, would go on from what is no more: that is never committed. */
+static int refuse_to_go_on(struct stet_fuse_server *server, struct stet_fuse_view *view,
+			   struct stet_fuse_view_end *ret)
+{
+	pthread_mutex_lock(&server->lock);
+	if (!view->write_error)
+		view->write_error = -ENOMEM;
+	pthread_mutex_unlock(&server->lock);
+	snprintf(ret->text, sizeof(ret->text),
+		 "no memory to have the kernel forget it: the transaction can only be dropped");
+	return -ENOMEM;
 }
 
 /* I7 */
@@ -455,7 +465,7 @@ int stet_fuse_view_revert_(struct stet_fuse_server *server, struct stet_fuse_vie
 			    note_stale, &stale);
 	reopen(server, view);
 	forget_stale(&stale); /* in PAUSED the kernel would wait for calls that wait */
-	return rc;
+	return stale.all_of_it ? rc : refuse_to_go_on(server, view, ret);
 }
 
 /* With the view CLOSED. False: the view is open again. */

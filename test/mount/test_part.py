@@ -1,10 +1,11 @@
 """Committing or dropping a part of a transaction: stetfs commit|abort DIR NUMBER --only PATH..."""
 import mmap
 import os
+import subprocess
 import threading
 import time
 
-from mountlib import check, equal, main, read, write
+from mountlib import STETFS, check, equal, main, read, write
 
 
 def prepare(mount):
@@ -152,4 +153,20 @@ def test_very_many_paths(mount):
     mount.run("commit", mount.dir, number)
 
 
-main(globals())
+def test_of_a_running_command(mount):
+    """Nobody drops a part of what a command does: the rest would be committed as if it were all."""
+    prepare(mount)
+    process = subprocess.Popen([STETFS, "run", mount.dir, "--", "sh", "-c",
+                                "echo 1 > one; echo 2 > two; echo; read x"],
+                               stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    process.stdout.readline()
+    number = mount.run("txns", mount.dir).splitlines()[1].split()[0]
+    text = mount.run("abort", mount.dir, number, "--only", "one", code=1)
+    check("belongs to a command that is running" in text, text)
+    process.communicate(b"\n", timeout=20)
+    equal(process.returncode, 0, "run")
+    equal([read(mount.path(name)) for name in ("one", "two")], [b"1\n", b"2\n"], "all of it")
+
+
+if __name__ == "__main__":
+    main(globals())

@@ -4,7 +4,7 @@
  * rest), and compares every name and every inode with the tree of before and with that of the transaction: each
  * is as in one of them, as its change was given up or kept. After the commit the volume is checked.
  *
- *	REVERT_RUNS	how many (default 120); REVERT_SEED: of the first one
+ *	REVERT_RUNS	how many (default 120, and 30 that spill); REVERT_SEED: of the first one
  */
 #include "api_unit.h"
 
