@@ -16,8 +16,8 @@
 
 #include "base/vec.h"
 
-#define RETRIES_MAX 100 /* somebody else's change came first */
-#define SEGMENTS_MAX (1u << 20)
+#define RETRIES_MAX 100                  /* somebody else's change came first */
+#define WINDOW_BYTES (UINT64_C(1) << 28) /* of a file, whose pieces are listed at a time */
 
 static int check_regular(struct stet_api_op *op, uint64_t ino, struct stet_fs_attr *ret)
 {
@@ -103,6 +103,7 @@ struct shift {
 	unsigned flags;
 	bool insert;
 	uint8_t *buf; /* STET_API_WRITE_MAX */
+	uint64_t end; /* insert: of what is still to be moved */
 	STET_VEC(struct segment) segments;
 };
 
@@ -132,30 +133,21 @@ static int check_shift(struct shift *s)
 	return 0;
 }
 
-/* The data from `at` to the end. */
-static int find_segments(struct shift *s, uint64_t at)
+/* The first piece of data in [at, end): 1; 0: there is none. */
+static int next_segment(struct shift *s, uint64_t at, uint64_t end, struct segment *ret)
 {
-	int rc = 0;
+	int rc = stet_api_seek_(s->vol, s->tx, s->ino, at, STET_SEEK_DATA, s->flags, &ret->from);
 
-	while (!rc && at < s->size) {
-		struct segment found;
-
-		rc = stet_api_seek_(s->vol, s->tx, s->ino, at, STET_SEEK_DATA, s->flags,
-				    &found.from);
-		if (rc == -ENXIO)
-			return 0;
-		if (!rc)
-			rc = stet_api_seek_(s->vol, s->tx, s->ino, found.from, STET_SEEK_HOLE,
-					    s->flags, &found.to);
-		if (!rc && found.to > s->size)
-			found.to = s->size; /* of the last block, after the file has grown */
-		if (!rc && s->segments.n == SEGMENTS_MAX)
-			rc = STET_FAIL(-EFBIG, "fallocate: too many pieces of data");
-		if (!rc)
-			rc = stet_vec_push(&s->segments, found);
-		at = rc ? at : found.to;
-	}
-	return rc;
+	if (rc == -ENXIO)
+		return 0;
+	if (rc || ret->from >= end)
+		return rc;
+	rc = stet_api_seek_(s->vol, s->tx, s->ino, ret->from, STET_SEEK_HOLE, s->flags, &ret->to);
+	if (rc)
+		return rc;
+	if (ret->to > end)
+		ret->to = end;
+	return 1;
 }
 
 static uint64_t target(const struct shift *s, uint64_t at)
@@ -207,18 +199,17 @@ static int punch(struct shift *s, uint64_t from, uint64_t to)
 static int collapse(struct shift *s)
 {
 	uint64_t at = s->off + s->len;
+	struct segment seg;
 	int rc = punch(s, s->off, at); /* L3 */
+	int found = 0;
 
-	if (!rc)
-		rc = find_segments(s, at);
-	for (size_t i = 0; i < s->segments.n && !rc; i++) {
-		const struct segment *seg = &s->segments.v[i];
-
-		rc = punch(s, target(s, at), target(s, seg->from));
+	while (!rc && (found = next_segment(s, at, s->size, &seg)) == 1) {
+		rc = punch(s, target(s, at), target(s, seg.from));
 		if (!rc)
-			rc = copy_segment(s, seg);
-		at = seg->to;
+			rc = copy_segment(s, &seg);
+		at = seg.to;
 	}
+	rc = rc ? rc : found;
 	if (!rc) /* behind the last of them is a hole; the file is longer than that still */
 		rc = punch(s, target(s, at),
 			   (s->size - s->len + STET_BLOCK_SIZE - 1) &
@@ -226,23 +217,55 @@ static int collapse(struct shift *s)
 	return rc ? rc : stet_api_truncate_(s->vol, s->tx, s->ino, s->size - s->len, s->flags);
 }
 
+/* The pieces of a window, the last one first. */
+static int insert_window(struct shift *s, uint64_t lo, uint64_t hi)
+{
+	struct segment seg;
+	int rc;
+
+	s->segments.n = 0;
+	while ((rc = next_segment(s, lo, hi, &seg)) == 1) {
+		rc = stet_vec_push(&s->segments, seg);
+		if (rc)
+			return rc;
+		lo = seg.to;
+	}
+	for (size_t i = s->segments.n; i-- > 0 && !rc;) {
+		seg = s->segments.v[i];
+		rc = punch(s, target(s, seg.to), target(s, s->end));
+		if (!rc)
+			rc = copy_segment(s, &seg);
+		s->end = seg.from;
+	}
+	return rc;
+}
+
+/* L4. What is moved lands above all that is still to be moved, so that is found as it was. Halves without data are
+ * passed over: a sparse file may be very long. */
+static int insert_below(struct shift *s, uint64_t lo, uint64_t hi)
+{
+	uint64_t middle = lo + (hi - lo) / 2 / STET_BLOCK_SIZE * STET_BLOCK_SIZE;
+	struct segment seg;
+	int rc;
+
+	if (hi - lo <= WINDOW_BYTES)
+		return insert_window(s, lo, hi);
+	rc = next_segment(s, lo, hi, &seg);
+	if (rc != 1)
+		return rc;
+	rc = insert_below(s, middle, hi);
+	return rc ? rc : insert_below(s, lo, middle);
+}
+
 static int insert(struct shift *s)
 {
-	uint64_t end = s->size; /* of what is still to be moved */
 	int rc = stet_api_truncate_(s->vol, s->tx, s->ino, s->size + s->len, s->flags); /* L3 */
 
+	s->end = s->size;
 	if (!rc)
-		rc = find_segments(s, s->off);
-	for (size_t i = s->segments.n; i-- > 0 && !rc;) {
-		const struct segment *seg = &s->segments.v[i];
-
-		rc = punch(s, target(s, seg->to), target(s, end));
-		if (!rc)
-			rc = copy_segment(s, seg);
-		end = seg->from;
-	}
+		rc = insert_below(s, s->off, s->size);
 	if (!rc)
-		rc = punch(s, target(s, s->off), target(s, end));
+		rc = punch(s, target(s, s->off), target(s, s->end));
 	return rc ? rc : punch(s, s->off, s->off + s->len);
 }
 
@@ -253,7 +276,6 @@ static int shift_in(struct shift *s)
 
 	if (rc)
 		return rc;
-	s->segments.n = 0;
 	rc = s->insert ? insert(s) : collapse(s);
 	if (rc) {
 		stet_api_lock_(s->vol);

@@ -316,6 +316,38 @@ static void conflicts(void **state)
 	stet_file_close(file);
 }
 
+/* Pieces all over a file of a pebibyte, more than are looked at at a time, move up and down again. */
+static void far_apart(void **state)
+{
+	struct unit_volume *u = *state;
+	const uint64_t step = UINT64_C(1) << 42, by = 5 * 4096, pieces = 256;
+	struct stet_file *file;
+	struct stet_stat st;
+	char buf[32];
+
+	OK(stet_openat(u->vol, NULL, STET_ROOT, "far", O_RDWR | O_CREAT, 0644, &file));
+	for (uint64_t i = 0; i < pieces; i++)
+		assert_int_equal(stet_pwrite(file, &i, sizeof(i), i * step + i % 7), sizeof(i));
+	OK(stet_file_stat(file, &st));
+	OK(stet_fallocate(file, FALLOC_FL_INSERT_RANGE, 4096, by));
+	for (uint64_t i = 0; i < pieces; i++) {
+		uint64_t at = i * step + i % 7;
+
+		assert_int_equal(stet_pread(file, buf, sizeof(i), i ? at + by : at), sizeof(i));
+		assert_memory_equal(buf, &i, sizeof(i));
+	}
+	OK(stet_fallocate(file, FALLOC_FL_COLLAPSE_RANGE, 4096, by));
+	for (uint64_t i = 0; i < pieces; i++) {
+		assert_int_equal(stet_pread(file, buf, sizeof(i), i * step + i % 7), sizeof(i));
+		assert_memory_equal(buf, &i, sizeof(i));
+	}
+	struct stet_stat now;
+	OK(stet_file_stat(file, &now));
+	assert_int_equal(now.size, st.size);
+	assert_int_equal(now.blocks, st.blocks);
+	stet_file_close(file);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -324,6 +356,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(random_plain, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(random_transactions, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(crash, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(far_apart, unit_set_up, unit_tear_down),
 	};
 
 	return cmocka_run_group_tests_name("api/fallocate", tests, NULL, NULL);
