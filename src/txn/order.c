@@ -92,7 +92,7 @@ static int validate_range(struct stet_txn *txn, const struct stet_read_range *r)
 	return rc;
 }
 
-/* N5 of txn.c */
+/* N6 of txn.c */
 static int changed_at_all(struct stet_txn *txn)
 {
 	struct stet_key root;

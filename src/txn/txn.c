@@ -10,7 +10,7 @@
  * N5. Each operation reserves for its worst case, and the next one may change the same blocks again. So when
  *     space is short, what a transaction needs is counted, and the rest of its promise given back. That looks at
  *     all of the write-set; it is done again only when the promise has grown by a quarter.
- * N5. What SERIALIZABLE has read is remembered up to a quarter of the cache's size, and of all transactions up
+ * N6. What SERIALIZABLE has read is remembered up to a quarter of the cache's size, and of all transactions up
  *     to half of it. A transaction that reads more is one that has read everything: any change by others
  *     since its begin is in its way.
  */
@@ -471,7 +471,7 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 	return STET_FAIL(-ENOSPC, "no space for %llu more blocks", (unsigned long long)blocks);
 }
 
-/* N5. The share of one transaction, and that of all. */
+/* N6. The share of one transaction, and that of all. */
 static bool too_many_reads(const struct stet_txn *txn)
 {
 	const struct stet_engine *engine = txn->engine;

@@ -359,7 +359,7 @@ struct stet_txn {
 	struct stet_skiplist reads; /* serializable: key -> mask */
 	STET_VEC(struct stet_read_range) ranges;
 	uint64_t reads_bytes;
-	bool read_too_much; /* to be remembered: whatever others have changed, counts as read (N5) */
+	bool read_too_much; /* to be remembered: whatever others have changed, counts as read (N6) */
 
 	struct stet_text conflict;
 	struct stet_key *conflict_key; /* owned; NULL: none */
