@@ -249,6 +249,30 @@ void stet_ll_close_lock(struct stet_volume *vol, struct stet_ll_lock *lock);
 STET_API_CHECKED int stet_ll_commit(struct stet_txn *txn, unsigned flags, stet_ll_done_fn *on_done,
 				    void *arg);
 
+/// Acting for others ///
+
+/** A user that a server works for. */
+struct stet_ll_who {
+	uint32_t uid, gid;
+	const uint32_t *groups; /* the other groups he is in */
+	size_t group_count;
+	int32_t pid; /* of his process, for stet_txns; 0: unknown */
+};
+
+/**
+ * From now on the calls of stetfs.h by this thread are made for a user, as setfsuid(2) does for system calls:
+ * what he makes is his, and what POSIX does not permit him gives
+ *   -EACCES    he may not search a directory on the path, or not read or change what is asked for;
+ *              nobody but user 0 may name a file by its number (a directory he may, if he could go there)
+ *   -EPERM     it is for the owner, or for user 0
+ * User 0 may do everything. Permissions of a file are asked for when it is opened. The transactions that he
+ * begins are listed as his. His plain operations are told to the watch, as transactions are: an operation
+ * that would wait for ever for one that is told in turn (from within the watch) must not be made.
+ * Calls of this header ask for no permissions. who: read by later calls of the thread, so it stays the
+ * caller's and unchanged until the next stet_ll_act_as; NULL, as at first: the program itself.
+ */
+void stet_ll_act_as(const struct stet_ll_who *who);
+
 /// Being told of changes ///
 
 enum stet_ll_phase {

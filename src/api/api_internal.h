@@ -237,6 +237,7 @@ STET_CHECKED int stet_api_note_dirty_(struct stet_tx *tx, uint64_t ino, uint64_t
  * STET_WAIT. */
 struct stet_api_op {
 	struct stet_fs_ctx ctx;
+	const struct stet_ll_who *who; /* whom it is made for; NULL: the program itself */
 	struct stet_volume *vol;
 	struct stet_tx *tx;
 	uint64_t held; /* inode held on behalf of the caller; let go if the operation fails */
@@ -252,6 +253,38 @@ STET_CHECKED int stet_api_hold_(struct stet_api_op *op, uint64_t ino);
  * same hold of the lock. flags: STET_LL_NOWAIT, STET_API_READ. */
 STET_CHECKED int stet_api_run_(struct stet_volume *vol, struct stet_tx *tx, unsigned flags,
 			       stet_api_op_fn *fn, stet_api_op_fn *after, void *arg);
+
+/// Permissions (who.c): in an operation ///
+
+/* Whom this thread acts for, or NULL. */
+const struct stet_ll_who *stet_api_who_(void);
+
+#define STET_API_MAY_READ 4u
+#define STET_API_MAY_WRITE 2u
+#define STET_API_MAY_SEARCH 1u /* or execute */
+
+/* Each gives 0 or -EACCES or -EPERM, and takes locks only. Whether he has these permissions for an inode. */
+STET_CHECKED int stet_api_permit_(struct stet_api_op *op, uint64_t ino, unsigned want);
+/* A path may begin there. */
+STET_CHECKED int stet_api_permit_start_(struct stet_api_op *op, uint64_t dir);
+/* Names may be made in a directory. */
+STET_CHECKED int stet_api_permit_names_(struct stet_api_op *op, uint64_t dir);
+/* The name that leads to ino may be taken away. */
+STET_CHECKED int stet_api_permit_removal_(struct stet_api_op *op, uint64_t dir, uint64_t ino);
+STET_CHECKED int stet_api_permit_move_(struct stet_api_op *op, uint64_t from_dir, uint64_t to_dir,
+				       uint64_t ino);
+STET_CHECKED int stet_api_permit_link_(struct stet_api_op *op, uint64_t ino);
+/* Something new; its mode may lose a bit. */
+STET_CHECKED int stet_api_permit_make_(struct stet_api_op *op, uint64_t dir,
+				       struct stet_fs_new *what);
+/* Adds what follows for the mode from what is asked for. */
+STET_CHECKED int stet_api_permit_setattr_(struct stet_api_op *op, uint64_t ino,
+					  struct stet_setattr *attr);
+/* *ret_kill_sgid (may be NULL), unchanged unless true: changing an access ACL takes the set-group-id bit. */
+STET_CHECKED int stet_api_permit_xattr_(struct stet_api_op *op, uint64_t ino, const char *name,
+					bool change, bool *ret_kill_sgid);
+/* The data of a file is about to change. */
+STET_CHECKED int stet_api_drop_set_ids_(struct stet_api_op *op, uint64_t ino);
 
 /// Paths (path.c) ///
 
@@ -272,6 +305,8 @@ STET_CHECKED int stet_api_resolve_(struct stet_api_op *op, uint64_t dir, const c
 /* As resolve, but it must exist (and be a directory if the path says so). */
 STET_CHECKED int stet_api_find_(struct stet_api_op *op, uint64_t dir, const char *path, bool follow,
 				struct stet_api_place *ret);
+/* Whether what was resolved exists, and is a directory if the path says so. -ENOENT, -ENOTDIR. */
+STET_CHECKED int stet_api_check_found_(const struct stet_api_place *place);
 /* -EINVAL or -ENAMETOOLONG unless it is one component; -EPERM for the reserved one. */
 STET_CHECKED int stet_api_check_name_(const char *name);
 STET_CHECKED int stet_api_check_new_(uint64_t dir, const char *name);
@@ -286,6 +321,8 @@ static inline struct stet_fs_name stet_api_name_(const char *s, size_t len)
 struct stet_fs_new stet_api_new_(const struct stet_volume *vol, uint32_t mode);
 STET_CHECKED int stet_api_make_(struct stet_api_op *op, uint64_t dir, const char *name,
 				const struct stet_fs_new *what, uint64_t *ret_ino);
+STET_CHECKED int stet_api_make_for_(struct stet_api_op *op, const struct stet_api_place *place,
+				    const struct stet_fs_new *what, uint64_t *ret_ino);
 /* Copies the target with its NUL. -ERANGE. */
 STET_CHECKED int stet_api_readlink_(struct stet_api_op *op, uint64_t ino, char *buf, size_t cap,
 				    size_t *ret_len);

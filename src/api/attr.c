@@ -127,7 +127,11 @@ static int setattr_at(struct stet_api_op *op, void *arg)
 	uint64_t ino;
 	int rc = find(op, at, &ino);
 
-	return rc ? rc : stet_api_setattr_(op, ino, at->attr);
+	if (rc)
+		return rc;
+	struct stet_setattr to = *at->attr;
+	rc = stet_api_permit_setattr_(op, ino, &to);
+	return rc ? rc : stet_api_setattr_(op, ino, &to);
 }
 
 int stet_setattrat(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, const char *path,
@@ -145,6 +149,8 @@ static int getxattr_at(struct stet_api_op *op, void *arg)
 	uint64_t ino;
 	int rc = find(op, at, &ino);
 
+	if (!rc)
+		rc = stet_api_permit_xattr_(op, ino, at->name, false, NULL);
 	return rc ? rc
 		  : stet_fs_xattr_get(&op->ctx, ino, stet_api_name_(at->name, strlen(at->name)),
 				      at->buf, at->len, &at->got);
@@ -166,19 +172,23 @@ ssize_t stet_getxattr(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir
 static unsigned xattr_flags(unsigned flags)
 {
 	return (flags & STET_XATTR_CREATE ? STET_FS_XATTR_CREATE : 0) |
-	       (flags & STET_XATTR_REPLACE ? STET_FS_XATTR_REPLACE : 0) |
-	       (flags & STET_LL_KILL_SGID ? STET_FS_XATTR_KILL_SGID : 0);
+	       (flags & STET_XATTR_REPLACE ? STET_FS_XATTR_REPLACE : 0);
 }
 
 static int setxattr_at(struct stet_api_op *op, void *arg)
 {
 	struct at *at = arg;
+	bool kill_sgid = at->flags & STET_LL_KILL_SGID;
 	uint64_t ino;
 	int rc = find(op, at, &ino);
 
+	if (!rc)
+		rc = stet_api_permit_xattr_(op, ino, at->name, true, &kill_sgid);
 	return rc ? rc
 		  : stet_fs_xattr_set(&op->ctx, ino, stet_api_name_(at->name, strlen(at->name)),
-				      at->value, at->len, xattr_flags(at->flags));
+				      at->value, at->len,
+				      xattr_flags(at->flags) |
+					      (kill_sgid ? STET_FS_XATTR_KILL_SGID : 0));
 }
 
 int stet_setxattr(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, const char *path,
@@ -219,6 +229,8 @@ static int removexattr_at(struct stet_api_op *op, void *arg)
 	uint64_t ino;
 	int rc = find(op, at, &ino);
 
+	if (!rc)
+		rc = stet_api_permit_xattr_(op, ino, at->name, true, NULL);
 	return rc ? rc
 		  : stet_fs_xattr_remove(&op->ctx, ino, stet_api_name_(at->name, strlen(at->name)));
 }

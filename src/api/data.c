@@ -122,6 +122,8 @@ static int write_piece(struct stet_api_op *op, void *arg)
 	if (!rc)
 		rc = stet_api_note_dirty_(op->tx, p->ino, p->off);
 	if (!rc)
+		rc = stet_api_drop_set_ids_(op, p->ino);
+	if (!rc)
 		rc = stet_fs_write(&op->ctx, p->ino, p->off, p->data, p->len);
 	return rc;
 }
@@ -133,6 +135,8 @@ static int append_piece(struct stet_api_op *op, void *arg)
 
 	if (!rc)
 		rc = stet_api_note_dirty_(op->tx, p->ino, UINT64_MAX);
+	if (!rc)
+		rc = stet_api_drop_set_ids_(op, p->ino);
 	if (!rc)
 		rc = stet_fs_append(&op->ctx, p->ino, p->data, p->len);
 	return rc;
@@ -200,6 +204,8 @@ static int truncate_to(struct stet_api_op *op, void *arg)
 	if (!rc)
 		rc = stet_api_note_dirty_(op->tx, r->ino, r->off);
 	if (!rc)
+		rc = stet_api_drop_set_ids_(op, r->ino);
+	if (!rc)
 		rc = stet_fs_truncate(&op->ctx, r->ino, r->off);
 	return rc;
 }
@@ -221,6 +227,8 @@ static int punch_range(struct stet_api_op *op, void *arg)
 
 	if (!rc)
 		rc = stet_api_note_dirty_(op->tx, r->ino, r->off);
+	if (!rc)
+		rc = stet_api_drop_set_ids_(op, r->ino);
 	if (!rc)
 		rc = stet_fs_punch(&op->ctx, r->ino, r->off, r->len);
 	return rc;

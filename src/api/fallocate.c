@@ -77,6 +77,8 @@ static int grow_and_zero(struct stet_api_op *op, void *arg)
 		rc = check_regular(op, g->ino, &attr);
 	if (!rc)
 		rc = stet_api_note_dirty_(op->tx, g->ino, g->punch_len ? g->punch_off : attr.size);
+	if (!rc)
+		rc = stet_api_drop_set_ids_(op, g->ino);
 	if (rc)
 		return rc;
 	grows = g->size > attr.size;

@@ -39,7 +39,7 @@ static int make_new(struct stet_api_op *op, const struct opening *o,
 		return -ENOENT;
 	if (place->must_be_dir)
 		return -EISDIR;
-	return stet_api_make_(op, place->dir, place->name, &what, ret_ino);
+	return stet_api_make_for_(op, place, &what, ret_ino);
 }
 
 static int check_type(struct stet_api_op *op, struct stet_api_place *place)
@@ -62,6 +62,12 @@ static int check_type(struct stet_api_op *op, struct stet_api_place *place)
 	return place->type == DT_REG ? 0 : -ENXIO;
 }
 
+static unsigned wanted(const struct opening *o)
+{
+	return (o->file->readable ? STET_API_MAY_READ : 0) |
+	       (o->file->writable ? STET_API_MAY_WRITE : 0);
+}
+
 static int use_existing(struct stet_api_op *op, const struct opening *o,
 			struct stet_api_place *place)
 {
@@ -70,11 +76,15 @@ static int use_existing(struct stet_api_op *op, const struct opening *o,
 	if ((o->flags & O_CREAT) && (o->flags & O_EXCL))
 		return -EEXIST;
 	rc = check_type(op, place);
+	if (!rc)
+		rc = stet_api_permit_(op, place->ino, wanted(o));
 	if (rc || !(o->flags & O_TRUNC) || !o->file->writable)
 		return rc;
 	rc = stet_api_data_gate_(op, place->ino, false);
 	if (!rc)
 		rc = stet_api_note_dirty_(op->tx, place->ino, 0);
+	if (!rc)
+		rc = stet_api_drop_set_ids_(op, place->ino);
 	return rc ? rc : stet_fs_truncate(&op->ctx, place->ino, 0);
 }
 

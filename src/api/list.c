@@ -173,6 +173,8 @@ static int open_at(struct stet_api_op *op, void *arg)
 		rc = load_type(op, &place);
 	if (!rc && place.type != DT_DIR)
 		rc = -ENOTDIR;
+	if (!rc)
+		rc = stet_api_permit_(op, place.ino, STET_API_MAY_READ);
 	o->it->dir = place.ino;
 	return rc;
 }
@@ -306,6 +308,19 @@ static int stat_ino(struct stet_api_op *op, void *arg)
 	return stet_api_stat_(op, stat->ino, stat);
 }
 
+struct named {
+	uint64_t dir; /* 0: none */
+	struct stet_stat *stat;
+};
+
+static int stat_named(struct stet_api_op *op, void *arg)
+{
+	struct named *named = arg;
+	int rc = named->dir ? stet_api_permit_(op, named->dir, STET_API_MAY_SEARCH) : 0;
+
+	return rc ? rc : stat_ino(op, named->stat);
+}
+
 static int visit(struct walking *w, const struct stet_walk_entry *met, const char *name)
 {
 	struct stet_stat stat = { .ino = met->ino };
@@ -314,7 +329,8 @@ static int visit(struct walking *w, const struct stet_walk_entry *met, const cha
 	entry.path = (const char *)w->path.p;
 	entry.name = name;
 	if (w->flags & STET_WALK_STAT) {
-		int rc = stet_api_run_(w->vol, w->tx, STET_API_READ, stat_ino, NULL, &stat);
+		struct named named = { .dir = met->dir, .stat = &stat };
+		int rc = stet_api_run_(w->vol, w->tx, STET_API_READ, stat_named, NULL, &named);
 
 		if (rc)
 			return rc;

@@ -34,9 +34,11 @@ struct stet_fs_new stet_api_new_(const struct stet_volume *vol, uint32_t mode)
 {
 	struct stet_fs_new what = { .mode = mode };
 
+	const struct stet_ll_who *who = stet_api_who_();
+
 	if (vol) { /* else the operation will say so */
-		what.uid = vol->uid;
-		what.gid = vol->gid;
+		what.uid = who ? who->uid : vol->uid;
+		what.gid = who ? who->gid : vol->gid;
 	}
 	return what;
 }
@@ -48,6 +50,16 @@ int stet_api_make_(struct stet_api_op *op, uint64_t dir, const char *name,
 
 	return rc ? rc
 		  : stet_fs_make(&op->ctx, dir, stet_api_name_(name, strlen(name)), what, ret_ino);
+}
+
+/* As make, if whom it is made for may. */
+int stet_api_make_for_(struct stet_api_op *op, const struct stet_api_place *place,
+		       const struct stet_fs_new *what, uint64_t *ret_ino)
+{
+	struct stet_fs_new to = *what;
+	int rc = stet_api_permit_make_(op, place->dir, &to);
+
+	return rc ? rc : stet_api_make_(op, place->dir, place->name, &to, ret_ino);
 }
 
 int stet_api_readlink_(struct stet_api_op *op, uint64_t ino, char *buf, size_t cap, size_t *ret_len)
@@ -96,7 +108,7 @@ static int make_at(struct stet_api_op *op, void *arg)
 	struct stet_api_place place;
 	int rc = find_free(op, n->dir, n->path, S_ISDIR(n->what.mode), &place);
 
-	return rc ? rc : stet_api_make_(op, place.dir, place.name, &n->what, &n->ino);
+	return rc ? rc : stet_api_make_for_(op, &place, &n->what, &n->ino);
 }
 
 int stet_mkdirat(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, const char *path,
@@ -162,6 +174,10 @@ static int link_at(struct stet_api_op *op, void *arg)
 		rc = find_free(op, n->to_dir, n->to, false, &to);
 	if (!rc)
 		rc = stet_api_check_new_(to.dir, to.name);
+	if (!rc)
+		rc = stet_api_permit_link_(op, from.ino);
+	if (!rc)
+		rc = stet_api_permit_names_(op, to.dir);
 	return rc ? rc
 		  : stet_fs_link(&op->ctx, from.ino, to.dir, stet_api_name_(to.name, to.name_len));
 }
@@ -178,16 +194,23 @@ int stet_linkat(struct stet_volume *vol, struct stet_tx *txn, uint64_t from_dir,
 }
 
 /* A name that exists and can be taken away. */
+static int check_name(const struct stet_api_place *place, const char *path)
+{
+	int rc = stet_api_check_found_(place);
+
+	if (rc || place->name_len > 0)
+		return rc;
+	if (place->ino == STET_ROOT_INO)
+		return STET_FAIL(-EBUSY, "the root has no name");
+	return STET_FAIL(-EINVAL, "\"%s\" does not end in a name", path);
+}
+
 static int find_name(struct stet_api_op *op, uint64_t dir, const char *path,
 		     struct stet_api_place *ret)
 {
-	int rc = stet_api_find_(op, dir, path, false, ret);
+	int rc = stet_api_resolve_(op, dir, path, false, ret);
 
-	if (rc || ret->name_len > 0)
-		return rc;
-	if (ret->ino == STET_ROOT_INO)
-		return STET_FAIL(-EBUSY, "the root has no name");
-	return STET_FAIL(-EINVAL, "\"%s\" does not end in a name", path);
+	return rc ? rc : check_name(ret, path);
 }
 
 /* With a slash behind the new name: what gets that name must be a directory; in an exchange, what has it
@@ -200,15 +223,39 @@ static bool must_be_dir(const struct names *n, const struct stet_api_place *from
 	return to->must_be_dir && which->ino != 0 && which->type != DT_DIR;
 }
 
+static int permit_rename(struct stet_api_op *op, const struct names *n,
+			 const struct stet_api_place *from, const struct stet_api_place *to)
+{
+	int rc;
+
+	if (from->ino == to->ino)
+		return 0; /* nothing happens */
+	rc = stet_api_permit_removal_(op, from->dir, from->ino);
+	if (!rc && to->ino)
+		rc = stet_api_permit_removal_(op, to->dir, to->ino);
+	else if (!rc)
+		rc = stet_api_permit_names_(op, to->dir);
+	if (rc || (to->ino && !(n->flags & STET_RENAME_EXCHANGE) &&
+		   (from->type == DT_DIR) != (to->type == DT_DIR)))
+		return rc; /* it will fail for that */
+	rc = stet_api_permit_move_(op, from->dir, to->dir, from->ino);
+	if (!rc && to->ino && (n->flags & STET_RENAME_EXCHANGE))
+		rc = stet_api_permit_move_(op, to->dir, from->dir, to->ino);
+	return rc;
+}
+
 static int rename_at(struct stet_api_op *op, void *arg)
 {
 	struct names *n = arg;
 	struct stet_api_place from, to;
 	uint64_t replaced;
-	int rc = find_name(op, n->dir, n->path, &from);
+	/* Both ways first: what is in their way comes before what is not at their ends. */
+	int rc = stet_api_resolve_(op, n->dir, n->path, false, &from);
 
 	if (!rc)
 		rc = stet_api_resolve_(op, n->to_dir, n->to, false, &to);
+	if (!rc)
+		rc = check_name(&from, n->path);
 	if (rc)
 		return rc;
 	if (to.name_len == 0)
@@ -216,6 +263,8 @@ static int rename_at(struct stet_api_op *op, void *arg)
 	if (must_be_dir(n, &from, &to))
 		return -ENOTDIR;
 	rc = stet_api_check_new_(to.dir, to.name);
+	if (!rc)
+		rc = permit_rename(op, n, &from, &to);
 	if (rc)
 		return rc;
 	return stet_fs_rename(&op->ctx, from.dir, stet_api_name_(from.name, from.name_len), to.dir,
@@ -241,6 +290,8 @@ static int unlink_at(struct stet_api_op *op, void *arg)
 	int rc = find_name(op, n->dir, n->path, &place);
 	struct stet_fs_name name = stet_api_name_(place.name, place.name_len);
 
+	if (!rc)
+		rc = stet_api_permit_removal_(op, place.dir, place.ino);
 	if (rc)
 		return rc;
 	if (n->flags & STET_AT_REMOVEDIR)

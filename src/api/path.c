@@ -96,6 +96,9 @@ static int go_up(struct walk *w)
 		return rc;
 	if (!S_ISDIR(attr.mode))
 		return -ENOTDIR;
+	rc = stet_api_permit_(w->op, w->at, STET_API_MAY_SEARCH);
+	if (rc)
+		return rc;
 	if (w->at != STET_ROOT_INO)
 		stand_on(w, attr.parent, DT_DIR);
 	return 0;
@@ -135,7 +138,9 @@ static int step_dots(struct walk *w, const struct component *c)
 		return go_up(w);
 	int rc = load_type(w);
 
-	return rc ? rc : w->type == DT_DIR ? 0 : -ENOTDIR;
+	if (!rc && w->type != DT_DIR)
+		rc = -ENOTDIR;
+	return rc ? rc : stet_api_permit_(w->op, w->at, STET_API_MAY_SEARCH);
 }
 
 /* 1: *ret is the answer; 0: go on. */
@@ -146,6 +151,9 @@ static int step_name(struct walk *w, const struct component *c, struct stet_api_
 
 	if (c->len > STET_NAME_MAX)
 		return STET_FAIL(-ENAMETOOLONG, "a name of %zu bytes", c->len);
+	rc = stet_api_permit_(w->op, w->at, STET_API_MAY_SEARCH);
+	if (rc)
+		return rc;
 	rc = stet_fs_lookup(&w->op->ctx, w->at, stet_api_name_(c->name, c->len), &found);
 	if (rc && !(rc == -ENOENT && c->last))
 		return rc;
@@ -178,6 +186,8 @@ int stet_api_resolve_(struct stet_api_op *op, uint64_t dir, const char *path, bo
 				 STET_API_PATH_MAX - 1);
 	if (path[0] == '/')
 		stand_on(&w, STET_ROOT_INO, DT_DIR);
+	else
+		rc = stet_api_permit_start_(op, dir);
 	while (!rc && take(&w, &c))
 		rc = is_dot(&c) || is_dot_dot(&c) ? step_dots(&w, &c) : step_name(&w, &c, ret);
 	if (rc == 1)
@@ -187,16 +197,19 @@ int stet_api_resolve_(struct stet_api_op *op, uint64_t dir, const char *path, bo
 	return rc;
 }
 
+int stet_api_check_found_(const struct stet_api_place *place)
+{
+	if (place->ino == 0)
+		return -ENOENT;
+	return place->must_be_dir && place->type != DT_DIR ? -ENOTDIR : 0;
+}
+
 int stet_api_find_(struct stet_api_op *op, uint64_t dir, const char *path, bool follow,
 		   struct stet_api_place *ret)
 {
 	int rc = stet_api_resolve_(op, dir, path, follow, ret);
 
-	if (rc)
-		return rc;
-	if (ret->ino == 0)
-		return -ENOENT;
-	return ret->must_be_dir && ret->type != DT_DIR ? -ENOTDIR : 0;
+	return rc ? rc : stet_api_check_found_(ret);
 }
 
 int stet_api_check_name_(const char *name)

@@ -6,8 +6,13 @@
  *     the transaction meanwhile. If the transaction is ended meanwhile, the wait ends with -EAGAIN.
  * R3. After an operation the transaction may have to place data early (spill): other operations in it
  *     wait for that, because the job works on its write-set.
+ * R4. A plain operation that is made for a user (who.c) while there is a watch has to be told: it is a LOCKING
+ *     transaction of its own, so it sees what is current, waits as a plain one does, and is published as
+ *     transactions are. If it must give way to others it is made again.
  */
 #include "api/api_internal.h"
+
+#define TOLD_TRIES 100
 
 static void let_go(struct stet_api_op *op)
 {
@@ -145,6 +150,49 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 	return rc;
 }
 
+/* R4 */
+static int try_told(struct stet_api_op *op, struct stet_api_waiter *w, unsigned flags,
+		    stet_api_op_fn *fn, void *arg)
+{
+	struct stet_volume *vol = op->vol;
+	uint64_t serial;
+	int rc;
+
+	stet_api_assert_locked_(vol);
+	rc = stet_api_begin_(vol, STET_BEGIN_LOCKING, true, &op->tx);
+	if (rc)
+		return rc;
+	rc = run_in_tx(op, w, flags, fn, NULL, arg);
+	if (!rc) {
+		op->tx->state = STET_API_TX_COMMITTING;
+		rc = stet_api_publish_(op->tx, &serial);
+	}
+	stet_api_end_(op->tx);
+	op->tx = NULL;
+	if (rc)
+		let_go(op);
+	return rc;
+}
+
+static int run_told(struct stet_api_op *op, struct stet_api_waiter *w, unsigned flags,
+		    stet_api_op_fn *fn, stet_api_op_fn *after, void *arg)
+{
+	int rc;
+
+	stet_api_assert_locked_(op->vol);
+	for (unsigned tries = 0; tries < TOLD_TRIES; tries++) {
+		rc = try_told(op, w, flags, fn, arg);
+		if (rc != -EDEADLK && (rc != -EBUSY || (flags & STET_LL_NOWAIT)))
+			break;
+		stet_api_waiter_rearm_(w);
+	}
+	if (!rc && after)
+		rc = look_afterwards(op, after, arg);
+	if (rc)
+		let_go(op);
+	return rc;
+}
+
 int stet_api_run_(struct stet_volume *vol, struct stet_tx *tx, unsigned flags, stet_api_op_fn *fn,
 		  stet_api_op_fn *after, void *arg)
 {
@@ -153,6 +201,7 @@ int stet_api_run_(struct stet_volume *vol, struct stet_tx *tx, unsigned flags, s
 		.ctx = { .fs = vol ? vol->fs : NULL,
 			 .ticket = &w.ticket,
 			 .wait = !(flags & STET_LL_NOWAIT) },
+		.who = stet_api_who_(),
 		.vol = vol,
 		.tx = tx,
 	};
@@ -169,6 +218,8 @@ int stet_api_run_(struct stet_volume *vol, struct stet_tx *tx, unsigned flags, s
 		stet_api_tx_get_(tx);
 		rc = run_in_tx(&op, &w, flags, fn, after, arg);
 		stet_api_tx_put_(tx);
+	} else if (op.who && vol->watch && !(flags & STET_API_READ)) {
+		rc = run_told(&op, &w, flags, fn, after, arg);
 	} else {
 		rc = run_plain(&op, &w, flags, fn, after, arg);
 	}

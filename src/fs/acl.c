@@ -188,3 +188,43 @@ bool stet_acl_inherit_(uint8_t *acl, size_t len, uint32_t *mode)
 	}
 	return !mask;
 }
+
+/* --- permissions --- */
+
+bool stet_fs_acl_permits(const uint8_t *acl, size_t len, uint32_t mode,
+			 const struct stet_fs_acl_user *user, uint32_t gid, unsigned want)
+{
+	bool mask = has_mask(acl, len);
+	unsigned group_class = mode >> GROUP_SHIFT & 7; /* A2 */
+	bool matched = false;
+
+	for (size_t i = 0; i < entries_of(len); i++) {
+		uint32_t id = stet_get_le32(acl + HEAD + i * ENTRY + 4);
+		unsigned perm = perm_of(acl, i);
+
+		switch (tag_of(acl, i)) {
+		case TAG_USER:
+			if (id == user->uid)
+				return (perm & group_class & want) == want;
+			break;
+		case TAG_GROUP_OBJ:
+			perm = mask ? perm & group_class : group_class;
+			if (!user->in_group(user->arg, gid))
+				break;
+			if ((perm & want) == want)
+				return true;
+			matched = true;
+			break;
+		case TAG_GROUP:
+			if (!user->in_group(user->arg, id))
+				break;
+			if ((perm & group_class & want) == want)
+				return true;
+			matched = true;
+			break;
+		default:
+			break;
+		}
+	}
+	return !matched && (mode & want) == want;
+}

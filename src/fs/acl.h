@@ -27,6 +27,18 @@ enum stet_fs_acl_kind stet_fs_acl_kind(const char *name, size_t len);
  * another version; -EINVAL; -E2BIG. */
 STET_CHECKED int stet_fs_acl_check(uint8_t *acl, size_t len, bool *ret_empty);
 
+/* Whom an ACL is asked about. */
+struct stet_fs_acl_user {
+	uint32_t uid;
+	bool (*in_group)(const void *arg, uint32_t gid);
+	const void *arg;
+};
+
+/* Whether a user who does not own the inode is granted all of `want` (4 read, 2 write, 1 execute) by its
+ * access ACL, which was checked, together with its mode and its group. */
+bool stet_fs_acl_permits(const uint8_t *acl, size_t len, uint32_t mode,
+			 const struct stet_fs_acl_user *user, uint32_t gid, unsigned want);
+
 /* --- inside fs/; of ACLs that were checked --- */
 
 /* The permission bits that the ACL stands for; the others of *mode stay. true: they say all that it

@@ -137,6 +137,8 @@ STET_CHECKED int stet_fs_revert(struct stet_fs_ctx *ctx, const struct stet_fs_pa
 
 /* --- attributes --- */
 STET_CHECKED int stet_fs_getattr(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_attr *ret);
+/* Of the attributes only ino, mode, uid and gid: nothing else is read. */
+STET_CHECKED int stet_fs_get_owner(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_attr *ret);
 #define STET_FS_SET_MODE 0x01u
 #define STET_FS_SET_UID 0x02u
 #define STET_FS_SET_GID 0x04u

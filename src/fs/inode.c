@@ -411,6 +411,21 @@ int stet_fs_getattr(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_attr *
 	return 0;
 }
 
+int stet_fs_get_owner(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_attr *ret)
+{
+	struct fs_inode in;
+	int rc = stet_fs_read_lock_(ctx, STET_LOCK_ATTR, ino, STET_ATTR_MODE, STET_LOCK_S);
+
+	if (!rc)
+		rc = stet_inode_get_(ctx, ino, STET_ATTR_MODE, &in);
+	if (rc)
+		return rc;
+	*ret = (struct stet_fs_attr){
+		.ino = ino, .mode = in.i.mode, .uid = in.i.uid, .gid = in.i.gid
+	};
+	return 0;
+}
+
 int stet_attr_lock_(struct stet_fs_ctx *ctx, uint64_t ino, unsigned set)
 {
 	const unsigned owner = STET_FS_SET_MODE | STET_FS_SET_UID | STET_FS_SET_GID;
