@@ -329,10 +329,16 @@ struct stet_txn_entry {
 	int64_t begun_ns;      /* since the epoch */
 	uint64_t view_serial;  /* the serial whose state it reads */
 	uint64_t locks;        /* held */
-	uint64_t staged_bytes; /* changes in memory */
-	uint64_t changes;      /* rises with each call that may have changed something */
-	uint64_t waiting_for;  /* id of the transaction that it waits for, 0: none or unknown */
-	bool doomed;           /* can only be aborted */
+	uint64_t staged_bytes; /* changes in memory, and those that were written early */
+	/* Of what others have deleted or replaced, so much cannot be used again because this one may still
+	 * read it; as of the last checkpoint. What several need counts for the oldest. */
+	uint64_t pinned_bytes;
+	uint64_t changes;     /* rises with each call that may have changed something */
+	uint64_t waiting_for; /* id of the transaction that it waits for, 0: none or unknown */
+	uint32_t uid;         /* whose it is: of the program, or whom it works for */
+	int32_t pid;          /* of his process, 0: unknown */
+	bool for_user;        /* a server has begun it for him */
+	bool doomed;          /* can only be aborted */
 };
 
 /** Called with each; valid during the call. Non-zero stops. */

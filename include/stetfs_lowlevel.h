@@ -273,6 +273,17 @@ struct stet_ll_who {
  */
 void stet_ll_act_as(const struct stet_ll_who *who);
 
+/** What transactions may use; 0: as much as there is. */
+struct stet_ll_limits {
+	uint64_t
+		max_staged_bytes; /* of all: a call that would change more gives -EDQUOT, and may go on */
+	uint64_t
+		max_age_ms; /* of those begun for a user: then it is ended, and its calls give -ESTALE */
+};
+
+/** Sets them, for transactions that are open too. */
+void stet_ll_set_limits(struct stet_volume *vol, const struct stet_ll_limits *limits);
+
 /// Being told of changes ///
 
 enum stet_ll_phase {

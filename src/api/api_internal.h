@@ -81,6 +81,8 @@ struct stet_volume {
 	bool told_failed;
 	struct stet_cond publish_cond;
 
+	struct stet_ll_limits limits;
+
 	struct stet_locks *open_locks; /* see open_lock.c */
 	uint64_t open_lock_age;        /* 0: no open lock was ever asked for */
 	struct stet_list open_waits;   /* of stet_ll_wait.link */
@@ -179,6 +181,7 @@ enum stet_api_tx_state {
 	STET_API_TX_OPEN,
 	STET_API_TX_COMMITTING, /* calls give -EAGAIN */
 	STET_API_TX_FAILED,     /* commit failed: only abort is left */
+	STET_API_TX_EXPIRED,    /* it was open for too long: likewise, and nothing is left of it */
 	STET_API_TX_ENDED,      /* the public handle is gone; kept for files that name it */
 };
 
@@ -194,6 +197,10 @@ struct stet_tx {
 	uint64_t id;
 	unsigned flags; /* STET_BEGIN_ */
 	bool internal;  /* nobody's handle: of a listing or a long read */
+	bool for_user;  /* begun for a user (who.c) */
+	uint32_t uid;   /* whose it is */
+	int32_t pid;
+	int64_t begun_ns; /* monotonic */
 
 	/* --- under the volume's lock --- */
 	struct stet_txn *txn; /* NULL once ended */
@@ -209,6 +216,8 @@ struct stet_tx {
 	struct stet_lock_owner open_owner; /* data locks of opens; see open_lock.c */
 };
 
+/* Ends transactions that are too old; returns when the next one will be (monotonic ns, INT64_MAX: none). */
+int64_t stet_api_txs_expire_(struct stet_volume *vol) STET_REQUIRES(vol->lock);
 STET_CHECKED int stet_api_begin_(struct stet_volume *vol, unsigned flags, bool internal,
 				 struct stet_tx **ret) STET_REQUIRES(vol->lock);
 /* Ends the transaction below and everything it holds; files may still refer to tx. */

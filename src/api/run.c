@@ -118,6 +118,16 @@ static int spill(struct stet_tx *tx)
 	return rc;
 }
 
+static int check_limit(const struct stet_tx *tx)
+{
+	uint64_t most = tx->vol->limits.max_staged_bytes;
+
+	if (most == 0 || stet_txn_staged_bytes(tx->txn) < most)
+		return 0;
+	return STET_FAIL(-EDQUOT, "the transaction has staged %llu bytes, as much as one may",
+			 (unsigned long long)most);
+}
+
 static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned flags,
 		     stet_api_op_fn *fn, stet_api_op_fn *after, void *arg)
 {
@@ -128,6 +138,8 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 		rc = wait_for_turn(tx);
 		if (!rc && tx->frozen && !(flags & STET_API_READ))
 			rc = STET_FAIL(-EROFS, "the transaction takes no more changes");
+		if (!rc && !(flags & STET_API_READ))
+			rc = check_limit(tx);
 		if (rc)
 			return rc;
 		op->ctx.txn = tx->txn;

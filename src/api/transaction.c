@@ -1,7 +1,8 @@
 /* transaction.c - the handles of transactions: begin, commit, abort.
  *
- * T1. States: OPEN -> COMMITTING -> ENDED, or -> FAILED -> ENDED; OPEN -> ENDED by abort. Only in OPEN
- *     do calls in it run; txn is NULL exactly in ENDED and in FAILED after it was ordered.
+ * T1. States: OPEN -> COMMITTING -> ENDED, or -> FAILED -> ENDED; OPEN -> ENDED by abort; OPEN -> EXPIRED ->
+ *     ENDED. Only in OPEN do calls in it run; txn is NULL exactly in ENDED, in EXPIRED, and in FAILED after it
+ *     was ordered.
  * T2. The object lives while somebody refers to it: the handle, files and listings opened in it, calls in
  *     progress. So calls that wait may find it ended, but never gone.
  * T3. Between BEFORE and AFTER of the watch no other watched transaction is published.
@@ -12,7 +13,9 @@
 #include "base/text.h"
 
 #include <string.h>
+#include <unistd.h>
 
+#define NS_PER_MS INT64_C(1000000)
 #define BEGIN_LEVELS (STET_BEGIN_SNAPSHOT | STET_BEGIN_SERIALIZABLE | STET_BEGIN_LOCKING)
 
 /* --- life --- */
@@ -52,6 +55,8 @@ int stet_api_tx_usable_(const struct stet_tx *tx)
 		return 0;
 	case STET_API_TX_ENDED:
 		return STET_FAIL(-ESTALE, "the transaction has ended");
+	case STET_API_TX_EXPIRED:
+		return STET_FAIL(-ESTALE, "the transaction was open for too long");
 	case STET_API_TX_COMMITTING:
 	case STET_API_TX_FAILED:
 		break;
@@ -85,8 +90,11 @@ static int choose_level(unsigned flags, unsigned *ret_flags, enum stet_level *re
 
 /* The handle of a transaction that was begun; ends it on failure. */
 static int make(struct stet_volume *vol, struct stet_txn *txn, unsigned flags, bool internal,
+		struct stet_tx **ret) STET_REQUIRES(vol->lock);
+static int make(struct stet_volume *vol, struct stet_txn *txn, unsigned flags, bool internal,
 		struct stet_tx **ret)
 {
+	const struct stet_ll_who *who = internal ? NULL : stet_api_who_();
 	struct stet_tx *tx = stet_calloc(1, sizeof(*tx));
 
 	if (!tx) {
@@ -98,6 +106,10 @@ static int make(struct stet_volume *vol, struct stet_txn *txn, unsigned flags, b
 	tx->id = stet_txn_id(tx->txn);
 	tx->flags = flags;
 	tx->internal = internal;
+	tx->for_user = who;
+	tx->uid = who ? who->uid : vol->uid;
+	tx->pid = who ? who->pid : getpid();
+	tx->begun_ns = stet_clock_mono_ns(stet_api_real_clock_());
 	tx->refs = 1;
 	stet_list_add_tail(&vol->txs, &tx->link);
 	stet_list_init(&tx->waiters);
@@ -105,6 +117,8 @@ static int make(struct stet_volume *vol, struct stet_txn *txn, unsigned flags, b
 	stet_hash_init(&tx->dirty, 4);
 	stet_lock_owner_init(&tx->open_owner, vol->open_locks, tx->id);
 	vol->handles += !internal;
+	if (tx->for_user && vol->limits.max_age_ms)
+		stet_api_worker_kick_(vol, true);
 	*ret = tx;
 	return 0;
 }
@@ -223,6 +237,39 @@ int stet_begin_base(struct stet_tx *txn, struct stet_tx **ret_txn)
 	return rc;
 }
 
+void stet_ll_set_limits(struct stet_volume *vol, const struct stet_ll_limits *limits)
+{
+	stet_api_lock_(vol);
+	vol->limits = *limits;
+	stet_api_worker_kick_(vol, true);
+	stet_api_unlock_(vol);
+}
+
+int64_t stet_api_txs_expire_(struct stet_volume *vol)
+{
+	int64_t max_ns = vol->limits.max_age_ms > INT64_MAX / NS_PER_MS / 2
+				 ? INT64_MAX / 2
+				 : (int64_t)vol->limits.max_age_ms * NS_PER_MS;
+	int64_t now_ns = stet_clock_mono_ns(stet_api_real_clock_());
+	struct stet_list *pos, *tmp;
+
+	if (max_ns == 0)
+		return INT64_MAX;
+	STET_LIST_FOREACH_SAFE(pos, tmp, &vol->txs) { /* oldest first */
+		struct stet_tx *tx = stet_container_of(pos, struct stet_tx, link);
+
+		if (!tx->for_user || tx->state != STET_API_TX_OPEN)
+			continue;
+		if (tx->begun_ns + max_ns > now_ns)
+			return tx->begun_ns + max_ns;
+		if (tx->spilling)
+			return now_ns; /* the end of that wakes the worker */
+		tx->state = STET_API_TX_EXPIRED;
+		end_below(tx);
+	}
+	return INT64_MAX;
+}
+
 void stet_abort(struct stet_tx *txn)
 {
 	if (!txn)
@@ -230,7 +277,8 @@ void stet_abort(struct stet_tx *txn)
 	struct stet_volume *vol = txn->vol;
 
 	stet_api_lock_(vol);
-	STET_ASSERT(txn->state == STET_API_TX_OPEN || txn->state == STET_API_TX_FAILED);
+	STET_ASSERT(txn->state == STET_API_TX_OPEN || txn->state == STET_API_TX_FAILED ||
+		    txn->state == STET_API_TX_EXPIRED);
 	stet_api_end_(txn);
 	stet_api_worker_kick_(vol, false);
 	stet_api_unlock_(vol);
@@ -464,7 +512,11 @@ static void describe(const struct stet_tx *tx, struct stet_txn_entry *ret)
 		.view_serial = info.view_serial,
 		.locks = info.locks_held,
 		.staged_bytes = info.staged_bytes,
+		.pinned_bytes = info.pinned_bytes,
 		.waiting_for = info.waiting_for,
+		.uid = tx->uid,
+		.pid = tx->pid,
+		.for_user = tx->for_user,
 		.changes = tx->changes,
 		.doomed = info.doomed,
 	};

@@ -34,4 +34,7 @@ STET_CHECKED int stet_api_open_device(struct stet_device *device,
 				      const struct stet_api_device_options *more,
 				      struct stet_volume **ret);
 
+/** Returns when a checkpoint holds everything that was done so far. */
+STET_CHECKED int stet_api_checkpoint(struct stet_volume *vol);
+
 #endif

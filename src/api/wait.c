@@ -163,3 +163,13 @@ int stet_api_checkpoint_(struct stet_volume *vol)
 	stet_api_waiter_release_(&w);
 	return rc;
 }
+
+int stet_api_checkpoint(struct stet_volume *vol)
+{
+	int rc;
+
+	stet_api_lock_(vol);
+	rc = stet_api_checkpoint_(vol);
+	stet_api_unlock_(vol);
+	return rc;
+}

@@ -81,7 +81,8 @@ const struct stet_cli_command stet_cli_mount_ = {
 	.synopsis = "VOLUME DIR [-o OPTIONS] [-f]",
 	.summary = "Mount a volume",
 	.details = "OPTIONS: ro, recovery=prefix (is ro), cache=SIZE, flush=SECONDS, "
-		   "checkpoint=SIZE,\nlock_timeout=SECONDS, max_age=SECONDS, uid=NUMBER, "
+		   "checkpoint=SIZE,\nlock_timeout=SECONDS, max_age=SECONDS, max_staged=SIZE, "
+		   "uid=NUMBER, "
 		   "gid=NUMBER,\nallow_other, noallow_other, nodotstet, allow_suid, allow_dev, "
 		   "and what mount(8) has for all\nfile systems (noatime, noexec, ...). See "
 		   "mount.stetfs(8).",

@@ -315,6 +315,7 @@ static void print_json_txn(struct stet_cli_json *json, const struct stet_control
 	stet_cli_json_string_(json, "level", level_name(txn->entry.flags));
 	stet_cli_json_bool_(json, "read_only", txn->entry.flags & STET_BEGIN_READ_ONLY);
 	stet_cli_json_bool_(json, "detached", txn->detached);
+	stet_cli_json_bool_(json, "client", !txn->is_view);
 	stet_cli_json_time_(json, "begun", txn->entry.begun_ns);
 	stet_cli_json_number_(json, "view_serial", txn->entry.view_serial);
 	stet_cli_json_number_(json, "uid", txn->uid);
@@ -322,6 +323,7 @@ static void print_json_txn(struct stet_cli_json *json, const struct stet_control
 	stet_cli_json_number_(json, "files", txn->files);
 	stet_cli_json_number_(json, "locks", txn->entry.locks);
 	stet_cli_json_number_(json, "staged_bytes", txn->entry.staged_bytes);
+	stet_cli_json_number_(json, "pinned_bytes", txn->entry.pinned_bytes);
 	stet_cli_json_number_(json, "waiting_for", txn->entry.waiting_for);
 	stet_cli_json_bool_(json, "conflict", txn->conflict);
 	stet_cli_json_bool_(json, "doomed", txn->entry.doomed);
@@ -334,6 +336,8 @@ static void print_state(const struct stet_control_txn *txn)
 		fputs("doomed", stdout);
 	else if (txn->entry.waiting_for)
 		printf("waits for %" PRIu64, txn->entry.waiting_for);
+	else if (!txn->is_view)
+		fputs("client", stdout);
 	else
 		fputs(txn->detached ? "detached" : "running", stdout);
 	putchar('\n');
@@ -343,24 +347,25 @@ static int print_txn(void *arg, const struct stet_control_txn *txn)
 {
 	struct txns *t = arg;
 	char user[STET_CLI_OWNER_MAX];
-	char staged[STET_CLI_SIZE_MAX];
+	char staged[STET_CLI_SIZE_MAX], pinned[STET_CLI_SIZE_MAX];
 
-	if (!txn->is_view)
+	if (!txn->is_view && !txn->entry.for_user)
 		return 0;
 	if (t->json.on) {
 		print_json_txn(&t->json, txn);
 		return 0;
 	}
 	if (!t->begun)
-		printf("%8s %-12s %8s %-10s %8s %6s %6s %8s %s\n", "NUMBER", "LEVEL", "SECONDS",
-		       "USER", "PROCESS", "FILES", "LOCKS", "STAGED", "STATE");
+		printf("%8s %-12s %8s %-10s %8s %6s %6s %8s %8s %s\n", "NUMBER", "LEVEL", "SECONDS",
+		       "USER", "PROCESS", "FILES", "LOCKS", "STAGED", "PINNED", "STATE");
 	t->begun = true;
 	stet_cli_format_user_(txn->uid, user);
 	stet_cli_format_short_size_(txn->entry.staged_bytes, staged);
-	printf("%8" PRIu64 " %-12s %8" PRId64 " %-10s %8ld %6" PRIu64 " %6" PRIu64 " %8s ",
+	stet_cli_format_short_size_(txn->entry.pinned_bytes, pinned);
+	printf("%8" PRIu64 " %-12s %8" PRId64 " %-10s %8ld %6" PRIu64 " %6" PRIu64 " %8s %8s ",
 	       txn->entry.id, level_name(txn->entry.flags),
 	       (t->now_ns - txn->entry.begun_ns) / NS_PER_S, user, (long)txn->pid, txn->files,
-	       txn->entry.locks, staged);
+	       txn->entry.locks, staged, pinned);
 	print_state(txn);
 	return 0;
 }

@@ -170,8 +170,8 @@ int stet_control_more(struct stet_control *ctl, uint64_t id, uint64_t ino, int64
 /** One open transaction. */
 struct stet_control_txn {
 	struct stet_txn_entry entry;
-	/* It can be named in commands. Otherwise it is the daemon's own (an old version of files
-	 * that are open, a long listing), and the rest says nothing. */
+	/* It can be named in commands. Otherwise it is a library client's (entry.for_user), or the
+	 * daemon's own (an old version of files that are open, a long listing). */
 	bool is_view;
 	bool detached;
 	bool conflict;  /* see struct stet_control_end */

@@ -480,7 +480,7 @@ static void describe(struct stet_fuse_server *server, const struct stet_txn_entr
 {
 	struct stet_fuse_view *view = stet_fuse_view_find_(server, entry->id);
 
-	*ret = (struct stet_control_txn){ .entry = *entry };
+	*ret = (struct stet_control_txn){ .entry = *entry, .uid = entry->uid, .pid = entry->pid };
 	if (!view)
 		return;
 	ret->is_view = true;

@@ -40,7 +40,10 @@ struct stet_fuse_options {
 	uint32_t
 		lock_timeout_ms; /* an open for writing waits so long for another's lock; 0: 5000 */
 
-	uint32_t max_age_ms; /* a transaction of `begin` that is older is dropped; 0: none is */
+	uint32_t
+		max_age_ms; /* a transaction of `begin`, or of a client of the library, that is older is
+			      * dropped; 0: none is */
+	uint64_t max_staged_bytes; /* what one transaction may change; 0: no limit */
 
 	/* Options for the kernel ("noatime,nosuid"), collected by stet_fuse_option; cut off at
 	 * the end. */
@@ -51,7 +54,7 @@ struct stet_fuse_options {
  * Understands a list of mount options as given to -o, separated by commas, and changes *options
  * accordingly. Ours:
  *   ro, rw, recovery=prefix, cache=SIZE, flush=SECONDS, checkpoint=SIZE, lock_timeout=SECONDS,
- *   max_age=SECONDS, uid=NUMBER, gid=NUMBER, allow_other, noallow_other, nodotstet, debug,
+ *   max_age=SECONDS, max_staged=SIZE, uid=NUMBER, gid=NUMBER, allow_other, noallow_other, nodotstet, debug,
  *   foreground; of root: suid or allow_suid, dev or allow_dev
  * (sizes with K, M, G, T; seconds with decimals). What the kernel understands for every file
  * system, is passed on (noatime and its like are ours too; nosuid, nodev, noexec, dirsync, ...); what only mount(8) and

@@ -274,6 +274,10 @@ static int open_volume(struct daemon_state *d)
 static int start(struct daemon_state *d)
 {
 	struct stet_fuse_server *server = &d->server;
+	const struct stet_ll_limits limits = {
+		.max_staged_bytes = d->options.max_staged_bytes,
+		.max_age_ms = d->options.max_age_ms,
+	};
 	int rc = init_server(d);
 
 	if (!rc)
@@ -285,6 +289,7 @@ static int start(struct daemon_state *d)
 	if (rc)
 		return rc;
 	server->mounted = true;
+	stet_ll_set_limits(server->vol, &limits);
 	rc = stet_fuse_control_start_(server, d->why, sizeof(d->why));
 	if (!rc)
 		rc = stet_ll_watch(server->vol, stet_fuse_watch_, server);

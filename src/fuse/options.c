@@ -299,6 +299,8 @@ static int take(struct stet_fuse_options *o, const char *word, const struct comp
 		return take_ms(c, word, &o->lock_timeout_ms);
 	if (starts_with(word, "max_age="))
 		return take_ms(c, word, &o->max_age_ms);
+	if (starts_with(word, "max_staged="))
+		return take_size(c, word, &o->max_staged_bytes);
 	if (starts_with(word, "uid="))
 		return take_id(c, word, &o->uid, &o->has_uid);
 	if (starts_with(word, "gid="))

@@ -144,7 +144,7 @@ static bool try_release(struct stet_space *space, size_t i, stet_space_pinned_fn
 {
 	struct stet_space_run run = space->runs.v[i];
 
-	if (pinned && pinned(arg, run.birth, run.cut))
+	if (pinned && pinned(arg, run.birth, run.cut, run.blocks))
 		return false;
 	space->runs.v[i] = space->runs.v[--space->runs.n];
 	release_run(space, &run);

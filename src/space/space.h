@@ -97,7 +97,7 @@ STET_CHECKED int stet_space_drop(struct stet_space *space, struct stet_addr addr
 /* Releases every freed or dropped run with cut <= older_cut that no view pins. `pinned(arg, birth,
  * cut)`: whether an open view may still read a block born at `birth` that left at `cut`; it must not
  * call the table. pinned NULL: no view is open. older_cut never declines. */
-typedef bool stet_space_pinned_fn(void *arg, uint64_t birth, uint64_t cut);
+typedef bool stet_space_pinned_fn(void *arg, uint64_t birth, uint64_t cut, uint32_t blocks);
 void stet_space_release(struct stet_space *space, uint64_t older_cut, stet_space_pinned_fn *pinned,
 			void *arg);
 bool stet_space_is_live(const struct stet_space *space, struct stet_addr addr);

@@ -508,7 +508,16 @@ int stet_ckpt_step_(struct stet_engine *engine, struct stet_job **ret)
 }
 
 /* --- completion --- */
-static bool pinned_by_view(void *arg, uint64_t birth, uint64_t cut)
+static void count_pinned_anew(struct stet_engine *engine)
+{
+	struct stet_list *pos;
+
+	STET_LIST_FOREACH(pos, &engine->views)
+		stet_container_of(pos, struct stet_view, link)->pinned_blocks = 0;
+}
+
+/* Counts the blocks for the oldest view that needs them. */
+static bool pinned_by_view(void *arg, uint64_t birth, uint64_t cut, uint32_t blocks)
 {
 	struct stet_engine *engine = arg;
 	struct stet_list *pos;
@@ -516,8 +525,10 @@ static bool pinned_by_view(void *arg, uint64_t birth, uint64_t cut)
 	STET_LIST_FOREACH(pos, &engine->views) {
 		struct stet_view *view = stet_container_of(pos, struct stet_view, link);
 
-		if (view->root->base_cut < cut && birth <= view->serial)
+		if (view->root->base_cut < cut && birth <= view->serial) {
+			view->pinned_blocks += blocks;
 			return true;
+		}
 	}
 	return false;
 }
@@ -624,6 +635,7 @@ static void complete(struct stet_engine *engine)
 	stet_ignore(stet_rangeset_net(&engine->recovered, drop_recovered, engine),
 		    "what it could not give back stays held until the next open");
 	stet_rangeset_clear(&engine->recovered);
+	count_pinned_anew(engine);
 	stet_space_release(engine->space,
 			   stet_mutant_is(STET_MUTANT_EARLY_REUSE) ? cut : engine->older_cut,
 			   pinned_by_view, engine);

@@ -272,13 +272,20 @@ static struct stet_txn *txn_of(struct stet_lock_owner *owner)
 	return stet_container_of(owner, struct stet_txn, owner);
 }
 
+uint64_t stet_txn_staged_bytes(const struct stet_txn *txn)
+{
+	return txn->set_bytes + txn->buf_bytes + txn->run_blocks * STET_BLOCK_SIZE +
+	       txn->run_nodes * STET_NODE_SIZE;
+}
+
 void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret)
 {
 	*ret = (struct stet_txn_info){
 		.id = txn->id,
 		.view_serial = stet_txn_view_serial(txn),
 		.locks_held = txn->owner.held_count,
-		.staged_bytes = txn->set_bytes + txn->buf_bytes,
+		.staged_bytes = stet_txn_staged_bytes(txn),
+		.pinned_bytes = txn->view ? txn->view->pinned_blocks * STET_BLOCK_SIZE : 0,
 		.begun_ns = txn->begun_ns,
 		.level = txn->level,
 		.read_only = txn->read_only,

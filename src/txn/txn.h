@@ -61,11 +61,15 @@ const char *stet_txn_conflict_text(const struct stet_txn *txn);
 const struct stet_key *stet_txn_conflict_key(const struct stet_txn *txn);
 const char *stet_txn_conflict_why(const struct stet_txn *txn);
 struct stet_txn_info {
-	uint64_t id, view_serial, locks_held, staged_bytes, waiting_for;
+	uint64_t id, view_serial, locks_held, waiting_for;
+	uint64_t staged_bytes; /* in memory, and placed early */
+	/* What nobody but old views needs, when the newest checkpoint was made: each block counts for the oldest view. */
+	uint64_t pinned_bytes;
 	int64_t begun_ns;
 	enum stet_level level;
 	bool read_only, doomed;
 };
+uint64_t stet_txn_staged_bytes(const struct stet_txn *txn);
 void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret);
 
 /* --- locks and reservations (first) --- */

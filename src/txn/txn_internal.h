@@ -100,6 +100,7 @@ struct stet_view {
 	uint64_t serial;
 	struct stet_list link;       /* on engine->views, rising serial */
 	uint32_t scans;              /* open ones that read at it */
+	uint64_t pinned_blocks;      /* see struct stet_txn_info */
 	struct stet_job *overlaying; /* in flight, or NULL */
 };
 

@@ -497,6 +497,18 @@ def test_old_ones_are_dropped(m):
     equal(read(m.path("soon")), b"enough", "a young one")
 
 
+def test_what_one_may_change(m):
+    """max_staged: the call that goes beyond it fails, and the rest can be committed or dropped."""
+    m.remount("max_staged=1M")
+    m.transaction("head -c 900000 /dev/zero > most")
+    equal(os.path.getsize(m.path("most")), 900000, "within")
+    m.transaction("head -c 3000000 /dev/zero > more", code=1)
+    check(not os.path.exists(m.path("more")), "beyond")
+    m.transaction("head -c 3000000 /dev/zero > more; true")
+    check(1 << 20 <= os.path.getsize(m.path("more")) < 2 << 20, "as much as it may")
+    write(m.path("plain"), b"x" * 3000000)
+
+
 def test_no_update_is_lost(m):
     """Changed in place by one, replaced by another (sed -i): whoever is second is told."""
     write(m.path("f"), b"orig\n")

@@ -202,3 +202,8 @@ void unit_sleep_ms(unsigned ms)
 
 	nanosleep(&ts, NULL);
 }
+
+void unit_checkpoint(struct stet_volume *vol)
+{
+	OK(stet_api_checkpoint(vol));
+}

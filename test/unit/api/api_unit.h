@@ -61,6 +61,8 @@ bool unit_exists(struct stet_volume *vol, struct stet_txn *txn, const char *path
 uint64_t unit_ino(struct stet_volume *vol, struct stet_txn *txn, const char *path);
 /* The value of a counter. */
 uint64_t unit_counter(struct stet_volume *vol, const char *name);
+/* Writes a checkpoint. */
+void unit_checkpoint(struct stet_volume *vol);
 /* Monotonic milliseconds; sleeping. */
 int64_t unit_now_ms(void);
 void unit_sleep_ms(unsigned ms);

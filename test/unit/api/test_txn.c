@@ -1,6 +1,8 @@
 /* test_txn.c - transactions: isolation, conflicts, ends, handles that outlive them. */
 #include "api_unit.h"
 
+#include <unistd.h>
+
 static struct stet_volume *volume(void **state)
 {
 	return ((struct unit_volume *)*state)->vol;
@@ -181,6 +183,77 @@ static int collect(void *arg, const struct stet_txn_entry *entry)
 		i++;
 	list[i] = *entry;
 	return 0;
+}
+
+/* What others delete stays while somebody may still read it: txns says who is to blame. */
+static void pinned(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn_entry list[4] = { 0 };
+	static char big[1 << 20];
+	struct stet_file *file;
+
+	OK(stet_openat(vol, NULL, STET_ROOT, "big", O_WRONLY | O_CREAT, 0644, &file));
+	assert_int_equal(stet_pwrite(file, big, sizeof(big), 0), sizeof(big));
+	stet_file_close(file);
+	unit_checkpoint(vol);
+	struct stet_txn *older = begin(vol, STET_BEGIN_READ_ONLY);
+	struct stet_txn *newer = begin(vol, STET_BEGIN_READ_ONLY);
+
+	OK(stet_unlinkat(vol, NULL, STET_ROOT, "big", 0));
+	for (int i = 0; i < 4; i++) {
+		unit_write(vol, NULL, "other", "x");
+		unit_checkpoint(vol);
+	}
+	OK(stet_txns(vol, collect, list));
+	assert_true(list[0].pinned_bytes >= sizeof(big));
+	assert_true(list[1].pinned_bytes < sizeof(big));
+	stet_abort(older);
+	unit_write(vol, NULL, "other", "y");
+	unit_checkpoint(vol);
+	memset(list, 0, sizeof(list));
+	OK(stet_txns(vol, collect, list));
+	assert_int_equal(list[0].id, stet_transaction_id(newer));
+	assert_true(list[0].pinned_bytes >= sizeof(big));
+	stet_abort(newer);
+}
+
+static void limits(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_ll_limits some = { .max_age_ms = 100, .max_staged_bytes = 64 << 10 };
+	struct stet_ll_who who = { .uid = 12, .gid = 13, .pid = 14 };
+	struct stet_txn_entry list[4] = { 0 };
+	static char big[128 << 10];
+	struct stet_file *file;
+	struct stet_txn *ours, *his, *waits;
+
+	ours = begin(vol, STET_BEGIN_SNAPSHOT);
+	OK(stet_openat(vol, ours, STET_ROOT, "f", O_WRONLY | O_CREAT, 0644, &file));
+	stet_ll_set_limits(vol, &some);
+	assert_int_equal(stet_pwrite(file, big, sizeof(big), 0), sizeof(big));
+	FAILS(-EDQUOT, stet_pwrite(file, big, 1, 0));
+	FAILS(-EDQUOT, stet_mkdirat(vol, ours, STET_ROOT, "d", 0755));
+	stet_ll_act_as(&who);
+	his = begin(vol, STET_BEGIN_LOCKING);
+	stet_ll_act_as(NULL);
+	OK(stet_mkdirat(vol, his, STET_ROOT, "e", 0755));
+	OK(stet_txns(vol, collect, list));
+	assert_int_equal(list[1].uid, 12);
+	assert_int_equal(list[1].pid, 14);
+	assert_true(list[1].for_user);
+	assert_false(list[0].for_user);
+	assert_int_equal(list[0].uid, geteuid());
+	/* Its lock goes with it, so who waits is let through. */
+	waits = begin(vol, STET_BEGIN_LOCKING);
+	OK(stet_mkdirat(vol, waits, STET_ROOT, "e", 0755));
+	FAILS(-ESTALE, stet_mkdirat(vol, his, STET_ROOT, "g", 0755));
+	FAILS(-ESTALE, stet_commit(his, 0));
+	stet_abort(his);
+	OK(stet_commit(waits, 0));
+	unit_sleep_ms(150);
+	stet_file_close(file);
+	OK(stet_commit(ours, 0));
 }
 
 static void listing(void **state)
@@ -424,6 +497,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(appends_commute, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(handles_outlive_their_transaction, unit_set_up,
 						unit_tear_down),
+		cmocka_unit_test_setup_teardown(pinned, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(limits, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(listing, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(large_transaction, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(many_unlinks, unit_set_up, unit_tear_down),

@@ -41,8 +41,9 @@ static void test_reserve_of_a_large_volume(void **state)
 	stet_space_destroy(space);
 }
 
-static bool always(void *arg, uint64_t birth, uint64_t cut)
+static bool always(void *arg, uint64_t birth, uint64_t cut, uint32_t blocks)
 {
+	(void)blocks;
 	(void)arg;
 	return birth < cut;
 }

@@ -312,8 +312,9 @@ static void do_drop(struct model *m)
 	}
 }
 
-static bool pinned(void *arg, uint64_t birth, uint64_t cut)
+static bool pinned(void *arg, uint64_t birth, uint64_t cut, uint32_t blocks)
 {
+	(void)blocks;
 	const struct model *m = arg;
 
 	for (uint32_t i = 0; i < VIEWS_MAX; i++) {
@@ -335,7 +336,7 @@ static void do_release(struct model *m)
 
 			if (b->what != DYING || b->cut > m->older_cut)
 				continue;
-			b->pinned = pinned(m, b->birth, b->cut);
+			b->pinned = pinned(m, b->birth, b->cut, 0);
 			if (!b->pinned)
 				*b = (struct block){ .what = NOTHING };
 		}
