@@ -44,6 +44,7 @@ exercise: all
 # Figures beside SQLite and the raw device, on DIR's disk.
 bench: all
 	@$(BUILD)/bench/bench_first "$(DIR)" $(SECONDS)
+	@$(BUILD)/bench/bench_commit "$(DIR)/bench_commit.stet"
 
 demo:
 	@BUILD=$(BUILD) sh scripts/demo.sh

@@ -45,6 +45,16 @@
 struct stet_api_async;
 struct stet_cleaner;
 
+/* How commits share flushes (W5 of wait.c). */
+struct stet_api_grouping {
+	uint32_t waiting;    /* threads that wait for durability, the leader included */
+	uint32_t expected;   /* how many did when the last flush ended */
+	bool gathering;      /* a leader waits for others */
+	int64_t flush_ns;    /* how long a flush takes, averaged */
+	int64_t patience_ns; /* how long a leader waits */
+	uint64_t flushes;    /* without patience */
+};
+
 struct stet_volume {
 	/* --- set at open, then constant --- */
 	struct stet_mutex lock;
@@ -62,6 +72,9 @@ struct stet_volume {
 		handles; /* transactions, files, listings, locks: close refuses while there are any */
 	struct stet_list txs;           /* of stet_tx.link, oldest first */
 	struct stet_list flush_waiters; /* of stet_api_waiter.link: wait for durability */
+
+	struct stet_api_grouping grouping;
+	struct stet_cond group_cond; /* of who gathers */
 
 	pthread_t worker;
 	struct stet_cond worker_cond;
@@ -133,6 +146,7 @@ struct stet_api_waiter {
 	struct stet_list link; /* volume.flush_waiters, or stet_tx.waiters */
 	bool poked;            /* look again although the ticket has not fired */
 	bool cancelled;        /* give up: the transaction was ended */
+	bool counted;          /* in volume.grouping.waiting */
 };
 
 void stet_api_waiter_init_(struct stet_api_waiter *w);

@@ -215,6 +215,7 @@ static void init_volume(struct stet_volume *vol, struct stet_device *device,
 	stet_mutex_init(&vol->lock, STET_API_LOCK_RANK, "volume");
 	stet_cond_init(&vol->worker_cond);
 	stet_cond_init(&vol->publish_cond);
+	stet_cond_init(&vol->group_cond);
 	stet_list_init(&vol->txs);
 	stet_list_init(&vol->flush_waiters);
 	stet_list_init(&vol->open_waits);
@@ -236,6 +237,7 @@ static void free_volume(struct stet_volume *vol)
 	stet_locks_destroy(vol->open_locks);
 	stet_cond_destroy(&vol->worker_cond);
 	stet_cond_destroy(&vol->publish_cond);
+	stet_cond_destroy(&vol->group_cond);
 	stet_mutex_destroy(&vol->lock);
 	stet_free(vol);
 }

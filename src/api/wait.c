@@ -8,13 +8,21 @@
  *     the next. So there is always somebody who flushes: a leader is awake, or nobody waits.
  * W4. A leader that cannot start a flush although none is in flight (a checkpoint is at a point where
  *     none may start) waits until a job ends (W3), with a time limit as a second line.
- * W5. The engine keeps tickets that wait for durability or a checkpoint until they fire; so these waits
+ * W5. Grouping. Threads that commit one after the other were all answered by the last flush, and are back a
+ *     moment after it; a leader that started at once would take half of them along, the next one the other
+ *     half. So it first waits until as many wait as did at the end of the last flush: for half of the
+ *     time that a flush takes as measured, less when that was in vain of late, and never when there was only
+ *     one. As long as one waits so, nobody else leads; nor does the background thread while anybody waits.
+ * W6. The engine keeps tickets that wait for durability or a checkpoint until they fire; so these waits
  *     are never given up. They end: with success, or because the volume fails. A flush that could not
  *     be started (no memory) is tried again.
  */
 #include "api/api_internal.h"
 
 #define RETRY_NS 10000000
+#define PATIENCE_SHARE 2     /* of the time of a flush */
+#define PATIENCE_MIN_NS 5000 /* less is not worth it */
+#define PATIENCE_AGAIN 32    /* flushes after which it is tried again */
 
 static void fired(struct stet_ticket *ticket, void *arg)
 {
@@ -31,6 +39,7 @@ void stet_api_waiter_init_(struct stet_api_waiter *w)
 	stet_list_init(&w->link);
 	w->poked = false;
 	w->cancelled = false;
+	w->counted = false;
 }
 
 void stet_api_waiter_release_(struct stet_api_waiter *w)
@@ -98,6 +107,67 @@ void stet_api_run_job_(struct stet_volume *vol, struct stet_job *job)
 	stet_api_worker_kick_(vol, must_tell(vol));
 }
 
+/* --- grouping (W5) --- */
+
+/* If its ticket has fired it does not wait any more, although its thread has yet to see that. */
+static void served(struct stet_volume *vol, struct stet_api_waiter *w)
+{
+	if (w->counted && w->ticket.fired && --vol->grouping.waiting == 0)
+		stet_engine_led(vol->engine, false);
+	w->counted = w->counted && !w->ticket.fired;
+}
+
+static void note_flush(struct stet_volume *vol, int64_t took_ns)
+{
+	struct stet_api_grouping *g = &vol->grouping;
+	struct stet_list *pos;
+
+	stet_api_assert_locked_(vol);
+	g->flush_ns += (took_ns - g->flush_ns) / 8;
+	g->expected = g->waiting;
+	STET_LIST_FOREACH(pos, &vol->flush_waiters) {
+		struct stet_api_waiter *w = stet_container_of(pos, struct stet_api_waiter, link);
+
+		served(vol, w);
+	}
+	if (g->patience_ns == 0 && ++g->flushes % PATIENCE_AGAIN == 0)
+		g->patience_ns = g->flush_ns / PATIENCE_SHARE;
+}
+
+static void gather(struct stet_volume *vol)
+{
+	struct stet_api_grouping *g = &vol->grouping;
+	int64_t deadline_ns = stet_clock_mono_ns(stet_api_real_clock_()) + g->patience_ns;
+	uint32_t before = g->waiting;
+	bool in_time = true;
+
+	stet_api_assert_locked_(vol);
+	if (g->waiting >= g->expected || g->patience_ns == 0 || stet_engine_flushing(vol->engine))
+		return;
+	g->gathering = true;
+	while (g->waiting < g->expected && in_time && !stet_engine_flushing(vol->engine))
+		in_time = stet_cond_timedwait(&vol->group_cond, &vol->lock, deadline_ns);
+	g->gathering = false;
+	if (in_time)
+		g->patience_ns = g->flush_ns / PATIENCE_SHARE;
+	else if (g->waiting == before)
+		g->patience_ns /= 2;
+	if (g->patience_ns < PATIENCE_MIN_NS)
+		g->patience_ns = 0;
+}
+
+static void arrive(struct stet_volume *vol, struct stet_api_waiter *w)
+{
+	struct stet_api_grouping *g = &vol->grouping;
+
+	stet_api_assert_locked_(vol);
+	w->counted = true;
+	g->waiting++;
+	stet_engine_led(vol->engine, true);
+	if (g->gathering && g->waiting >= g->expected)
+		stet_cond_signal(&vol->group_cond);
+}
+
 bool stet_api_lead_flush_(struct stet_volume *vol)
 {
 	struct stet_job *job = NULL;
@@ -106,8 +176,16 @@ bool stet_api_lead_flush_(struct stet_volume *vol)
 		return false;
 	if (stet_engine_flush_start(vol->engine, &job) || !job)
 		return false;
+	int64_t start_ns = stet_clock_mono_ns(stet_api_real_clock_());
 	stet_api_run_job_(vol, job);
+	note_flush(vol, stet_clock_mono_ns(stet_api_real_clock_()) - start_ns);
 	return true;
+}
+
+/* Somebody flushes, or is about to. */
+static bool busy(const struct stet_volume *vol)
+{
+	return stet_engine_flushing(vol->engine) || vol->grouping.gathering;
 }
 
 static void wait_for_leader(struct stet_volume *vol, struct stet_api_waiter *w)
@@ -118,15 +196,31 @@ static void wait_for_leader(struct stet_volume *vol, struct stet_api_waiter *w)
 	stet_api_assert_locked_(vol);
 	w->poked = false;
 	stet_list_add_tail(&vol->flush_waiters, &w->link);
-	if (!stet_engine_flushing(vol->engine))
+	if (!busy(vol))
 		stet_api_worker_kick_(vol, true); /* W4 */
 	while (!w->ticket.fired && !w->poked && in_time) {
-		if (stet_engine_flushing(vol->engine))
+		if (busy(vol))
 			stet_cond_wait(&w->cond, &vol->lock);
 		else
 			in_time = stet_cond_timedwait(&w->cond, &vol->lock, deadline_ns);
 	}
 	stet_list_del(&w->link);
+}
+
+/* Whether it has led a flush. Who was poked while it gathered may have gone back to waiting: so if it does
+ * not flush, another one is poked (W3). */
+static bool lead(struct stet_volume *vol, const struct stet_api_waiter *w)
+{
+	bool led;
+
+	stet_api_assert_locked_(vol);
+	if (busy(vol))
+		return false;
+	gather(vol);
+	led = !w->ticket.fired && stet_api_lead_flush_(vol);
+	if (!led)
+		poke_next(vol);
+	return led;
 }
 
 int stet_api_make_durable_(struct stet_volume *vol, uint64_t serial)
@@ -137,10 +231,12 @@ int stet_api_make_durable_(struct stet_volume *vol, uint64_t serial)
 	stet_api_waiter_init_(&w);
 	rc = stet_engine_durable(vol->engine, serial, &w.ticket);
 	if (rc == STET_WAIT) {
+		arrive(vol, &w);
 		while (!w.ticket.fired) {
-			if (!stet_api_lead_flush_(vol))
+			if (!lead(vol, &w) && !w.ticket.fired)
 				wait_for_leader(vol, &w);
 		}
+		served(vol, &w);
 		rc = w.ticket.result;
 	}
 	stet_api_waiter_release_(&w);

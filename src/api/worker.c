@@ -85,10 +85,11 @@ static void tell_failed(struct stet_volume *vol)
 static void sleep_until_due(struct stet_volume *vol)
 {
 	int64_t wake_ns = stet_engine_deadline(vol->engine);
-	int64_t expire_ns = stet_api_txs_expire_(vol);
 	int64_t soonest_ns = stet_clock_mono_ns(stet_api_real_clock_()) + RETRY_NS;
+	int64_t expire_ns;
 
 	stet_api_assert_locked_(vol);
+	expire_ns = stet_api_txs_expire_(vol);
 	if (expire_ns < wake_ns)
 		wake_ns = expire_ns;
 	if (wake_ns < soonest_ns) /* due, but another thread is at it, or it just failed */

@@ -306,7 +306,8 @@ void stet_engine_finish(struct stet_engine *engine, struct stet_job *job)
 
 static bool waiting_for_flush(const struct stet_engine *engine)
 {
-	return engine->waiters.n > 0 || engine->dirty_bytes > engine->dirty_limit_bytes;
+	return (engine->waiters.n > 0 && !engine->led) ||
+	       engine->dirty_bytes > engine->dirty_limit_bytes;
 }
 
 static bool flush_due(const struct stet_engine *engine)
@@ -325,6 +326,11 @@ static int64_t idle_deadline(const struct stet_engine *engine)
 	    !stet_list_empty(&engine->dirty) || engine->flushing || engine->ckpt)
 		return INT64_MAX;
 	return engine->flushed_ns + IDLE_NS;
+}
+
+void stet_engine_led(struct stet_engine *engine, bool on)
+{
+	engine->led = on;
 }
 
 int stet_engine_step(struct stet_engine *engine, struct stet_job **ret)

@@ -129,6 +129,8 @@ bool stet_engine_flushing(const struct stet_engine *engine);
 STET_CHECKED int stet_engine_step(struct stet_engine *engine, struct stet_job **ret);
 void stet_job_perform(struct stet_job *job);                               /* without the lock */
 void stet_engine_finish(struct stet_engine *engine, struct stet_job *job); /* frees the job */
+/* Who waits for durability starts the flushes: steps leave those to him. */
+void stet_engine_led(struct stet_engine *engine, bool on);
 /* When the next timed work is due (monotonic ns), INT64_MAX = none. */
 int64_t stet_engine_deadline(const struct stet_engine *engine);
 /* Whether the background worker should run now, ahead of the deadline. */

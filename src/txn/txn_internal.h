@@ -211,6 +211,7 @@ struct stet_engine {
 	uint64_t flush_cut;        /* of the flush in flight, else durable_cut */
 	STET_VEC(struct stet_waiter) waiters;
 	uint64_t flush_retries;
+	bool led;            /* see stet_engine_led */
 	int64_t flushed_ns;  /* monotonic: when the last flush ended */
 	bool idle_published; /* the log's last header says that everything is durable */
 
