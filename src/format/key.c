@@ -140,7 +140,7 @@ int stet_key_verify(const void *key, size_t key_bytes)
 	uint64_t object;
 	uint8_t kind;
 
-	if (key_bytes < SUFFIX_AT || key_bytes > STET_KEY_MAX)
+	if (key_bytes < SUFFIX_AT || key_bytes > STET_ITEM_KEY_MAX)
 		return STET_FAIL(-EUCLEAN, "key: %zu bytes", key_bytes);
 	object = stet_key_object(key);
 	kind = stet_key_get_kind(key);

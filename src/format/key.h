@@ -27,7 +27,7 @@ enum stet_kind {
 
 struct stet_key {
 	uint16_t bytes;
-	uint8_t b[STET_KEY_MAX];
+	uint8_t b[STET_ITEM_KEY_MAX];
 };
 
 /* Copies what is used of it: the rest is most of the structure. */

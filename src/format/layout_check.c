@@ -270,8 +270,9 @@ _Static_assert(STET_EXTENT_VALUE_MAX + 5 <= STET_VALUE_MAX, "an extent fits an i
 _Static_assert(STET_XATTR_INLINE_MAX < STET_VALUE_MAX, "an inline xattr fits an item");
 _Static_assert(STET_XATTR_SIZE_MAX <= STET_EXTENT_BLOCKS_MAX * STET_BLOCK_SIZE,
 	       "an xattr fits one extent");
-_Static_assert(STET_KEY_MAX + STET_VALUE_MAX + 4 <=
-		       (STET_NODE_SIZE - sizeof(struct stet_node_disk) - (size_t)2 * STET_KEY_MAX) /
+_Static_assert(STET_ITEM_KEY_MAX + STET_VALUE_MAX + 4 <=
+		       (STET_NODE_SIZE - sizeof(struct stet_node_disk) -
+			(size_t)2 * STET_ITEM_KEY_MAX) /
 			       4,
 	       "four items of any size fit a node");
 _Static_assert(STET_HEAD_BLOCKS > STET_CKPT_SLOT_BLOCK_1, "the head holds all fixed blocks");

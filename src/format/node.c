@@ -149,7 +149,7 @@ static const uint8_t *prefix_of(const uint8_t *node, uint32_t *ret_bytes)
 /* Lays bytes of a key below what is there. */
 static void lay_key(struct stet_node_builder *b, const void *key, size_t key_bytes)
 {
-	STET_ASSERT_CMP(key_bytes, <=, STET_KEY_MAX);
+	STET_ASSERT_CMP(key_bytes, <=, STET_ITEM_KEY_MAX);
 	b->items_start -= (uint32_t)key_bytes;
 	STET_ASSERT_CMP(b->items_start, >=, HEADER_BYTES + OFFSET_BYTES * b->item_count); /* I1 */
 	if (key_bytes > 0)
@@ -178,11 +178,12 @@ bool stet_node_fits(const struct stet_node_builder *b, size_t key_bytes, size_t 
 	size_t table_end = HEADER_BYTES + OFFSET_BYTES * ((size_t)b->item_count + 1);
 	size_t room = b->items_start - table_end;
 
-	if (key_bytes > STET_KEY_MAX || value_bytes > STET_VALUE_MAX || table_end > b->items_start)
+	if (key_bytes > STET_ITEM_KEY_MAX || value_bytes > STET_VALUE_MAX ||
+	    table_end > b->items_start)
 		return false;
 	STET_ASSERT_CMP(key_bytes, >=, b->prefix_bytes);
 	return STET_ITEM_HEADER_BYTES + key_bytes - b->prefix_bytes + value_bytes +
-		       2 * (size_t)STET_KEY_MAX <=
+		       2 * (size_t)STET_ITEM_KEY_MAX <=
 	       room;
 }
 
@@ -267,8 +268,9 @@ static int verify_bounds(const struct stet_node_disk *h)
 				 start);
 	if (count == 0 && le16_get(h->level) > 0) /* I4 */
 		return STET_FAIL(-EUCLEAN, "node: level %u without items", le16_get(h->level));
-	if (le16_get(h->low_bytes) > STET_KEY_MAX || le16_get(h->high_bytes) > STET_KEY_MAX ||
-	    le16_get(h->prefix_bytes) > STET_KEY_MAX)
+	if (le16_get(h->low_bytes) > STET_ITEM_KEY_MAX ||
+	    le16_get(h->high_bytes) > STET_ITEM_KEY_MAX ||
+	    le16_get(h->prefix_bytes) > STET_ITEM_KEY_MAX)
 		return STET_FAIL(-EUCLEAN, "node: fence or prefix too long");
 	return 0;
 }
@@ -286,7 +288,7 @@ static int verify_item_bounds(const uint8_t *node, uint32_t index)
 				 index, offset, end);
 	suffix_bytes = item_suffix_bytes(node + offset);
 	end -= offset + STET_ITEM_HEADER_BYTES;
-	if (suffix_bytes > STET_KEY_MAX - le16_get(header(node)->prefix_bytes) ||
+	if (suffix_bytes > STET_ITEM_KEY_MAX - le16_get(header(node)->prefix_bytes) ||
 	    suffix_bytes > end || end - suffix_bytes > STET_VALUE_MAX)
 		return STET_FAIL(-EUCLEAN,
 				 "node: item %" PRIu32 " at %" PRIu32 ": %" PRIu32 " of %" PRIu32

@@ -76,7 +76,7 @@ struct stet_node_builder {
 /* prefix: exactly what the keys to come begin with, the first and the last (stet_key_common). */
 void stet_node_begin(struct stet_node_builder *b, uint8_t *node, uint32_t tree, uint32_t level,
 		     const void *prefix, size_t prefix_bytes);
-/* Whether an item of this size fits while fences of up to STET_KEY_MAX each still do. */
+/* Whether an item of this size fits while fences of up to STET_ITEM_KEY_MAX each still do. */
 bool stet_node_fits(const struct stet_node_builder *b, size_t key_bytes, size_t value_bytes);
 /* key: whole, with the prefix. The item must fit. A tombstone has no value, and occurs only in leaves
  * of runs. */

@@ -276,7 +276,7 @@ int stet_record_append(struct stet_buf *records, enum stet_record_type type, con
 	};
 	int rc;
 
-	STET_ASSERT_CMP(key_bytes, <=, STET_KEY_MAX);
+	STET_ASSERT_CMP(key_bytes, <=, STET_ITEM_KEY_MAX);
 	STET_ASSERT_CMP(value_bytes, <=, STET_PATCH_VALUE_MAX);
 	rc = stet_buf_reserve(records, RECORD_HEADER_BYTES + key_bytes + value_bytes);
 	if (rc)
@@ -320,7 +320,7 @@ static bool record_at(const uint8_t *area, uint32_t area_bytes, uint32_t *pos,
 /* The lengths that a type may have; false for types that version 1 does not know. */
 static bool record_lengths_valid(const struct stet_record *rec)
 {
-	bool key = rec->key_bytes >= 1 && rec->key_bytes <= STET_KEY_MAX;
+	bool key = rec->key_bytes >= 1 && rec->key_bytes <= STET_ITEM_KEY_MAX;
 
 	switch (rec->type) {
 	case STET_REC_PUT:

@@ -24,7 +24,7 @@
 #define STET_NAME_MAX 255u
 #define STET_XATTR_SIZE_MAX 65536u
 #define STET_RECORD_KEY_MAX 512u
-#define STET_KEY_MAX (8u + 1u + STET_RECORD_KEY_MAX)
+#define STET_ITEM_KEY_MAX (8u + 1u + STET_RECORD_KEY_MAX)
 #define STET_VALUE_MAX 3200u /* an item stays below a quarter of a node */
 #define STET_FILE_SIZE_MAX INT64_MAX
 /* File blocks are numbered 0 .. STET_FILE_BLOCKS_MAX - 1. */

@@ -28,7 +28,7 @@ static int fetch(struct stet_tree_apply *a)
 		a->no_more_changes = true;
 		return 0;
 	}
-	STET_ASSERT(c->key_bytes > 0 && c->key_bytes <= STET_KEY_MAX);
+	STET_ASSERT(c->key_bytes > 0 && c->key_bytes <= STET_ITEM_KEY_MAX);
 	STET_ASSERT_CMP(c->value_bytes, <=, STET_VALUE_MAX);
 	STET_ASSERT(!c->tombstone || c->value_bytes == 0);
 	STET_ASSERT(stet_key_cmp(a->change_key.b, a->change_key.bytes, c->key, c->key_bytes) < 0);

@@ -22,7 +22,7 @@
 #define SEQUENCE_ITEMS 8u                           /* more are not taken for chance */
 #define ITEM_OVERHEAD (STET_ITEM_HEADER_BYTES + 2u) /* header, offset */
 
-_Static_assert(ITEM_OVERHEAD + STET_KEY_MAX + STET_VALUE_MAX < STET_TREE_NODE_MIN, "C2");
+_Static_assert(ITEM_OVERHEAD + STET_ITEM_KEY_MAX + STET_VALUE_MAX < STET_TREE_NODE_MIN, "C2");
 
 static uint32_t item_whole(const struct stet_tree_pend_item_ *item)
 {

@@ -17,7 +17,7 @@
 /* What the items of a node may take, their offsets and the prefix included, so that any two fences
  * still fit; and what those of any node but the root take at least (T3). */
 #define STET_TREE_NODE_ROOM \
-	(STET_NODE_SIZE - (uint32_t)sizeof(struct stet_node_disk) - 2u * STET_KEY_MAX)
+	(STET_NODE_SIZE - (uint32_t)sizeof(struct stet_node_disk) - 2u * STET_ITEM_KEY_MAX)
 #define STET_TREE_NODE_MIN (STET_TREE_NODE_ROOM / 4u)
 
 struct stet_root {

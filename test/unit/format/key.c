@@ -146,7 +146,7 @@ static void kind_bounds_hold_the_kind(void **state)
 	assert_int_equal(cmp(&k, &high), -1);
 	stet_key_kind(&high, 7, STET_KIND_RECORD + 1);
 	stet_key_record(&k, 7, longest, sizeof(longest));
-	assert_int_equal(k.bytes, STET_KEY_MAX);
+	assert_int_equal(k.bytes, STET_ITEM_KEY_MAX);
 	assert_int_equal(verify(&k), 0);
 	assert_int_equal(cmp(&k, &high), -1);
 	stet_key_inode(&k, 8);
@@ -220,7 +220,7 @@ static void bad_keys_are_refused(void **state)
 		stet_key_kind(&k, 3, (uint8_t)kind);
 		assert_int_equal(verify(&k), kind == STET_KIND_INODE ? 0 : -EUCLEAN);
 	}
-	assert_int_equal(stet_key_verify(k.b, STET_KEY_MAX + 1), -EUCLEAN);
+	assert_int_equal(stet_key_verify(k.b, STET_ITEM_KEY_MAX + 1), -EUCLEAN);
 }
 
 static void random_bytes_never_read_too_far(void **state)

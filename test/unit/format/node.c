@@ -10,7 +10,7 @@
 #define MODEL_MAX 3000
 
 struct model_item {
-	uint8_t key[STET_KEY_MAX];
+	uint8_t key[STET_ITEM_KEY_MAX];
 	size_t key_bytes;
 	uint8_t value[64];
 	size_t value_bytes;
@@ -60,8 +60,9 @@ static uint32_t random_model(struct stet_random *random, uint32_t n, uint32_t tr
 	uint32_t distinct = 0;
 
 	alike = stet_random_below(random, 2);
-	shared_bytes = stet_random_below(random, 3) ? stet_random_below(random, 20)
-						    : stet_random_below(random, STET_KEY_MAX - 19);
+	shared_bytes = stet_random_below(random, 3)
+			       ? stet_random_below(random, 20)
+			       : stet_random_below(random, STET_ITEM_KEY_MAX - 19);
 	for (uint32_t i = 0; i < n; i++) {
 		random_key(random, &model[i]);
 		model[i].tombstone = tree == STET_TREE_RUN && level == 0 &&
@@ -103,7 +104,7 @@ static size_t model_common(uint32_t i, uint32_t j)
 /* How many of the model's first n items fit a node; *ret_used: what they take. */
 static uint32_t model_fits(uint32_t n, size_t *ret_used)
 {
-	const size_t room = STET_NODE_SIZE - sizeof(struct stet_node_disk) - 2 * STET_KEY_MAX;
+	const size_t room = STET_NODE_SIZE - sizeof(struct stet_node_disk) - 2 * STET_ITEM_KEY_MAX;
 	size_t whole_bytes = 0;
 	uint32_t i = 0;
 
@@ -220,7 +221,7 @@ static void node_ptr_round_trip(void **state)
 
 static void boundary_sizes(void **state)
 {
-	static uint8_t key[STET_KEY_MAX];
+	static uint8_t key[STET_ITEM_KEY_MAX];
 	static uint8_t value[STET_VALUE_MAX];
 	uint8_t *node = exact(STET_NODE_SIZE);
 	struct stet_node_builder b;
@@ -229,7 +230,7 @@ static void boundary_sizes(void **state)
 	(void)state;
 	stet_node_begin(&b, node, STET_TREE_CATALOG, 0, NULL, 0);
 	assert_int_equal(stet_node_used(&b), 0);
-	assert_false(stet_node_fits(&b, STET_KEY_MAX + 1, 0));
+	assert_false(stet_node_fits(&b, STET_ITEM_KEY_MAX + 1, 0));
 	assert_false(stet_node_fits(&b, 0, STET_VALUE_MAX + 1));
 	stet_node_seal(&b, TEST_VOLUME, 1, NULL, 0, NULL, 0);
 	assert_int_equal(stet_node_verify(node, TEST_VOLUME, STET_TREE_CATALOG, 0, NULL), 0);
@@ -240,21 +241,21 @@ static void boundary_sizes(void **state)
 		stet_node_add(&b, key, sizeof(key), value, sizeof(value), false);
 	}
 	assert_int_equal(n, 4);
-	assert_int_equal(stet_node_used(&b), 4 * (4 + STET_KEY_MAX + STET_VALUE_MAX));
+	assert_int_equal(stet_node_used(&b), 4 * (4 + STET_ITEM_KEY_MAX + STET_VALUE_MAX));
 	key[0] = 0xff;
 	memset(value, 0, sizeof(value));
-	stet_node_seal(&b, TEST_VOLUME, 1, value, STET_KEY_MAX, key, STET_KEY_MAX);
+	stet_node_seal(&b, TEST_VOLUME, 1, value, STET_ITEM_KEY_MAX, key, STET_ITEM_KEY_MAX);
 	assert_int_equal(stet_node_verify(node, TEST_VOLUME, STET_TREE_CATALOG, 0, NULL), 0);
 
 	memset(key, 0, sizeof(key)); /* as many items as possible, all keys of the largest size */
-	stet_node_begin(&b, node, STET_TREE_CATALOG, 0, key, STET_KEY_MAX - 2);
-	for (n = 0; stet_node_fits(&b, STET_KEY_MAX, 0); n++) {
-		stet_put_be16(key + STET_KEY_MAX - 2, (uint16_t)n);
-		stet_node_add(&b, key, STET_KEY_MAX, NULL, 0, false);
+	stet_node_begin(&b, node, STET_TREE_CATALOG, 0, key, STET_ITEM_KEY_MAX - 2);
+	for (n = 0; stet_node_fits(&b, STET_ITEM_KEY_MAX, 0); n++) {
+		stet_put_be16(key + STET_ITEM_KEY_MAX - 2, (uint16_t)n);
+		stet_node_add(&b, key, STET_ITEM_KEY_MAX, NULL, 0, false);
 	}
 	assert_true(n > 2400);
 	memset(key, 0xff, sizeof(key));
-	stet_node_seal(&b, TEST_VOLUME, 1, "\0", 1, key, STET_KEY_MAX);
+	stet_node_seal(&b, TEST_VOLUME, 1, "\0", 1, key, STET_ITEM_KEY_MAX);
 	assert_int_equal(stet_node_verify(node, TEST_VOLUME, STET_TREE_CATALOG, 0, NULL), 0);
 	free(node);
 }
@@ -324,7 +325,7 @@ static void use(const uint8_t *node)
 	for (uint32_t i = 0; i < stet_node_count(node); i++) {
 		stet_node_item(node, i, &item);
 		stet_node_key(node, i, &k);
-		assert_true(k.bytes <= STET_KEY_MAX);
+		assert_true(k.bytes <= STET_ITEM_KEY_MAX);
 		assert_int_equal(stet_node_key_cmp(node, i, k.b, k.bytes), 0);
 		assert_int_equal(stet_node_search(node, &guide, k.b, k.bytes, &equal), i);
 		assert_true(equal);
@@ -414,12 +415,12 @@ static void header_field_limits(void **state)
 	REFUSED(items_start, le16_make((uint16_t)(le16_get(good.items_start) + 1)));
 	REFUSED(low_bytes, le16_make(0));
 	REFUSED(low_bytes, le16_make(2));
-	REFUSED(low_bytes, le16_make(STET_KEY_MAX + 1));
+	REFUSED(low_bytes, le16_make(STET_ITEM_KEY_MAX + 1));
 	REFUSED(high_bytes, le16_make(0));
 	REFUSED(high_bytes, le16_make(UINT16_MAX));
 	REFUSED(prefix_bytes, le16_make(0));
 	REFUSED(prefix_bytes, le16_make(5)); /* into an item: its suffix does not fit */
-	REFUSED(prefix_bytes, le16_make(STET_KEY_MAX + 1));
+	REFUSED(prefix_bytes, le16_make(STET_ITEM_KEY_MAX + 1));
 	REFUSED(prefix_bytes, le16_make(UINT16_MAX));
 	REFUSED(level, le16_make(1));
 	REFUSED(tree, le32_make(3));
@@ -516,13 +517,13 @@ static void the_prefix_is_the_longest(void **state)
 /* A prefix and a suffix that are each short enough, but not together. */
 static void long_keys_are_refused(void **state)
 {
-	static const size_t prefix_bytes[] = { 1, 200, 221, 222, 300, STET_KEY_MAX };
+	static const size_t prefix_bytes[] = { 1, 200, 221, 222, 300, STET_ITEM_KEY_MAX };
 	uint8_t *node = exact(STET_NODE_SIZE);
-	uint8_t key[STET_KEY_MAX] = { 0 };
+	uint8_t key[STET_ITEM_KEY_MAX] = { 0 };
 
 	(void)state;
 	for (size_t i = 0; i < sizeof(prefix_bytes) / sizeof(prefix_bytes[0]); i++) {
-		int expect = prefix_bytes[i] + 300 <= STET_KEY_MAX ? 0 : -EUCLEAN;
+		int expect = prefix_bytes[i] + 300 <= STET_ITEM_KEY_MAX ? 0 : -EUCLEAN;
 		struct stet_node_builder b;
 
 		stet_node_begin(&b, node, STET_TREE_CATALOG, 0, key, prefix_bytes[i]);

@@ -9,10 +9,10 @@ void gen_key(enum gen_kind kind, uint64_t n, struct stet_key *ret)
 	if (kind == GEN_MIXED)
 		pad = (mix >> 40) % 16 ? (mix >> 50) % 40 : STET_RECORD_KEY_MAX - 7;
 	else if (kind == GEN_LARGE)
-		pad = STET_KEY_MAX - 8;
+		pad = STET_ITEM_KEY_MAX - 8;
 	if (kind == GEN_LONG_KEYS || kind == GEN_SHARED || kind == GEN_GROUPS) {
 		uint64_t group = kind == GEN_SHARED ? 0 : n / (kind == GEN_GROUPS ? 64 : 16);
-		size_t end = STET_KEY_MAX - 8;
+		size_t end = STET_ITEM_KEY_MAX - 8;
 
 		if (kind == GEN_GROUPS)
 			end = 8 + group * 97 % 480;
