@@ -7,6 +7,9 @@
  * F3. A failed write gives the places back, puts the keys on the dirty list again, and the next flush
  *     builds the batch anew elsewhere. A failed flush ends the volume's writing (see stet_engine_fail_).
  * F4. A waiter's ticket fires when its serial is at or below durable_cut, or when the volume fails.
+ * F5. A key whose newest version is older than what a run of the same batch (or an earlier one) has for it is not
+ *     logged: read back, it would be newer than the run; and an extent that is split when it is placed would
+ *     have a rest that the run knows nothing of.
  */
 #include "base/assert.h"
 #include "base/crc.h"
@@ -208,6 +211,29 @@ static int put_version(struct stet_job *job, struct stet_dnode *dnode, bool *ret
 	return -EINVAL;
 }
 
+/* F5 */
+static int is_superseded(struct stet_engine *engine, struct stet_dnode *dnode, bool *ret)
+{
+	const struct stet_skipnode *node = stet_dnode_node_(dnode);
+	struct stet_list *pos;
+	int rc = -ENOENT;
+
+	for (pos = engine->runs.prev; pos != &engine->runs && rc == -ENOENT; pos = pos->prev) {
+		const struct stet_run *run = &stet_container_of(pos, struct stet_runref, link)->run;
+		const struct stet_root root = { run->root, run->root_level };
+		struct stet_tree_item item;
+
+		if (run->serial <= dnode->newest->serial)
+			break;
+		rc = stet_tree_lookup(engine->cache, STET_TREE_RUN, &root, stet_skipnode_key(node),
+				      node->key_len, &item);
+		if (!rc)
+			stet_tree_item_release(&item);
+	}
+	*ret = rc == 0;
+	return rc == -ENOENT ? 0 : rc;
+}
+
 static int put_dirty(struct stet_job *job)
 {
 	struct stet_engine *engine = job->engine;
@@ -216,9 +242,12 @@ static int put_dirty(struct stet_job *job)
 	while ((pos = stet_list_first(&engine->dirty))) {
 		struct stet_dnode *dnode = stet_container_of(pos, struct stet_dnode, dirty);
 		struct stet_flight flight = { dnode, dnode->newest->serial, false };
+		bool superseded;
 		int rc = stet_vec_reserve(&job->flight, 1);
 
 		if (!rc)
+			rc = is_superseded(engine, dnode, &superseded);
+		if (!rc && !superseded)
 			rc = put_version(job, dnode, &flight.patch);
 		if (rc)
 			return rc;

@@ -683,6 +683,39 @@ static void test_spare_room(void **state)
 	unit_destroy(u);
 }
 
+/* What a spilled transaction has replaced does not come back when both reach the log in one flush. */
+static void test_one_flush(void **state)
+{
+	const struct unit_options options = { .size_bytes = 256u << 20, .cache_bytes = 8u << 20 };
+	struct unit *u = unit_create(&options);
+	static uint8_t data[250000];
+	uint64_t f[4], more;
+	struct stet_txn *txn;
+	char name[16];
+
+	(void)state;
+	memset(data, 'a', sizeof(data));
+	for (size_t i = 0; i < 4; i++) {
+		(void)snprintf(name, sizeof(name), "f%zu", i);
+		assert_int_equal(unit_make(u, NULL, 1, name, S_IFREG | 0600, &f[i]), 0);
+		assert_int_equal(unit_write(u, NULL, f[i], 0, data, sizeof(data)), 0);
+	}
+	txn = unit_begin(u, STET_LEVEL_SNAPSHOT);
+	assert_int_equal(unit_unlink(u, txn, 1, "f0"), 0);
+	for (size_t i = 1; i < 4; i++)
+		assert_int_equal(unit_truncate(u, txn, f[i], 0), 0);
+	for (size_t i = 0; i < 2000; i++) {
+		(void)snprintf(name, sizeof(name), "more%zu", i);
+		assert_int_equal(unit_make(u, txn, 1, name, S_IFREG | 0600, &more), 0);
+		assert_int_equal(unit_write(u, txn, more, 0, data, 2000), 0);
+		unit_spill(u, txn);
+	}
+	assert_int_equal(unit_order(u, txn), 0);
+	unit_reopen(u);
+	assert_int_equal(unit_lookup(u, NULL, 1, "f0", &more), -ENOENT);
+	unit_destroy(u);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -696,6 +729,7 @@ int main(void)
 		cmocka_unit_test(test_rebase),
 		cmocka_unit_test(test_split),
 		cmocka_unit_test(test_spare_room),
+		cmocka_unit_test(test_one_flush),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
