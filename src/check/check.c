@@ -66,6 +66,7 @@ static void release(struct stet_checker *c)
 	stet_vec_release(&c->names);
 	stet_vec_release(&c->orphans);
 	stet_vec_release(&c->values);
+	stet_vec_release(&c->blocks);
 }
 
 int stet_check_volume(struct stet_fs *fs, struct stet_engine *engine, unsigned flags,

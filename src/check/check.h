@@ -39,7 +39,11 @@
 	P(EXTENT_OVERLAP, "two extents of a file overlap")                             \
 	P(EXTENT_BEYOND, "an extent lies beyond the end of its file")                  \
 	P(EXTENT_INLINE, "a file with inline content has extents")                     \
-	P(BLOCK_COUNT, "the inode's count of blocks is wrong")
+	P(BLOCK_COUNT, "the inode's count of blocks is wrong")                         \
+	P(RECORD_NOT_TABLE, "a record in an inode that is not a table")                \
+	P(RECORD_VALUE, "a record's value is not whole")                               \
+	P(RECORD_LEFTOVER, "blocks of a table belong to no record")                    \
+	P(TABLE_COUNT, "a table's count of records is wrong")
 
 #define STET_CHECK_ENUM_(name, text) STET_PROBLEM_##name,
 enum stet_problem_id { STET_CHECK_PROBLEMS(STET_CHECK_ENUM_) STET_PROBLEM_COUNT };
@@ -55,6 +59,7 @@ typedef int stet_check_fn(void *arg, enum stet_problem_id id, uint64_t ino, cons
 
 struct stet_check_summary {
 	uint64_t inodes, directories, names, extents, data_blocks, nodes, orphans, problems;
+	uint64_t records; /* of tables */
 };
 
 /* 0, whatever was reported; what fn returned to stop; -ENOMEM; -EIO: the tree's root cannot be read. */

@@ -10,6 +10,7 @@ struct stet_check_inode {
 	uint64_t ino, size, parent, blocks, subdirs;
 	uint64_t found_names, found_subdirs, found_blocks; /* in it */
 	uint64_t found_links;                              /* names that lead to it */
+	uint64_t found_records;                            /* of a table */
 	uint64_t last_end; /* first block behind the last extent seen */
 	uint64_t extents;
 	uint64_t beyond; /* an extent's end beyond the size, 0 = none */
@@ -30,6 +31,13 @@ struct stet_check_value {
 	bool broken, taken;
 };
 
+/* The blocks of a value of the table at hand, as far as its extents were seen. */
+struct stet_check_blocks {
+	uint64_t number; /* the first of them is that times STET_RECORD_BLOCKS */
+	uint32_t blocks;
+	bool broken, taken;
+};
+
 struct stet_checker {
 	struct stet_fs *fs;
 	struct stet_engine *engine;
@@ -42,6 +50,7 @@ struct stet_checker {
 	STET_VEC(struct stet_check_name) names;
 	STET_VEC(struct stet_check_name) orphans; /* child, type = flags */
 	STET_VEC(struct stet_check_value) values;
+	STET_VEC(struct stet_check_blocks) blocks;
 	uint8_t *data; /* room for one extent */
 };
 
@@ -53,6 +62,12 @@ struct stet_check_inode *stet_check_find_(struct stet_checker *c, uint64_t ino);
 STET_CHECKED int stet_check_xattr_(struct stet_checker *c, uint64_t ino, const struct stet_key *key,
 				   const struct stet_val *val);
 STET_CHECKED int stet_check_xattrs_end_(struct stet_checker *c);
+
+/* table.c: an extent of the table at hand; a record; and the end of that inode's. */
+STET_CHECKED int stet_check_table_extent_(struct stet_checker *c, uint64_t first, uint32_t blocks);
+STET_CHECKED int stet_check_record_(struct stet_checker *c, uint64_t ino,
+				    const struct stet_key *key, const struct stet_val *val);
+STET_CHECKED int stet_check_records_end_(struct stet_checker *c);
 
 STET_CHECKED int stet_check_space_(struct stet_checker *c); /* space.c */
 /* space.c: an extent of the current state; logged: which only the log holds. */

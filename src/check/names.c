@@ -47,6 +47,9 @@ static int join_orphan(struct stet_checker *c, const struct stet_check_name *o)
 		return stet_check_report_(c, STET_PROBLEM_ORPHAN_WRONG, o->child, "no such inode");
 	info->orphan = (o->type & STET_ORPHAN_UNLINKED) != 0;
 	info->truncating = (o->type & STET_ORPHAN_TRUNCATE) != 0;
+	if (info->truncating && STET_MODE_IS_TABLE(info->mode))
+		return stet_check_report_(c, STET_PROBLEM_ORPHAN_WRONG, o->child,
+					  "a table to be truncated");
 	if (info->orphan && info->nlink > 0)
 		return stet_check_report_(c, STET_PROBLEM_ORPHAN_WRONG, o->child, "link count %u",
 					  info->nlink);
@@ -104,6 +107,15 @@ static int check_file(struct stet_checker *c, const struct stet_check_inode *inf
 	return rc;
 }
 
+static int check_table(struct stet_checker *c, const struct stet_check_inode *info)
+{
+	if (info->nlink == 0 || info->size == info->found_records)
+		return 0; /* of one that is being reclaimed some are gone */
+	return stet_check_report_(c, STET_PROBLEM_TABLE_COUNT, info->ino, "says %llu, has %llu",
+				  (unsigned long long)info->size,
+				  (unsigned long long)info->found_records);
+}
+
 static int check_links(struct stet_checker *c, const struct stet_check_inode *info)
 {
 	uint64_t want = info->found_links + (info->ino == STET_ROOT_INO ? 1 : 0);
@@ -139,6 +151,8 @@ int stet_check_names_(struct stet_checker *c)
 		rc = check_links(c, info);
 		if (!rc)
 			rc = S_ISDIR(info->mode) ? check_dir(c, info) : check_file(c, info);
+		if (!rc && STET_MODE_IS_TABLE(info->mode))
+			rc = check_table(c, info);
 	}
 	return rc;
 }

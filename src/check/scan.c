@@ -1,7 +1,7 @@
 /* scan.c - the current state, key by key: is each item well formed, and right beside its neighbours?
  *
  * Keys come in order of the inode number, and of an inode first its attributes, then xattrs, names,
- * extents. So one pass needs to remember only the inode at hand; what concerns other inodes (names) is
+ * extents, records. So one pass needs to remember only the inode at hand; what concerns other inodes (names) is
  * collected for names.c.
  */
 #include <string.h>
@@ -122,6 +122,8 @@ static int place_extent(struct stet_checker *c, struct stet_check_inode *info, u
 	info->extents++;
 	info->last_end = first + blocks;
 	info->found_blocks += blocks;
+	if (!rc && STET_MODE_IS_TABLE(info->mode))
+		return stet_check_table_extent_(c, first, blocks);
 	uint64_t end_block = (info->size + STET_BLOCK_SIZE - 1) / STET_BLOCK_SIZE;
 	if (first + blocks > end_block)
 		info->beyond = first + blocks;
@@ -183,14 +185,21 @@ static int scan_xattr(struct stet_checker *c, const struct stet_key *key,
 	return stet_check_xattr_(c, ino, key, val);
 }
 
+static int end_inode(struct stet_checker *c)
+{
+	int rc = stet_check_xattrs_end_(c);
+
+	return rc ? rc : stet_check_records_end_(c);
+}
+
 static int scan_item(struct stet_checker *c, const struct stet_key *key, const struct stet_val *val)
 {
 	uint64_t ino = stet_key_object(key->b);
 
 	if (stet_key_verify(key->b, key->bytes))
 		return stet_check_report_(c, STET_PROBLEM_ITEM_BAD, 0, "%s", stet_error_text());
-	if (c->values.n > 0 && !current(c, ino)) {
-		int rc = stet_check_xattrs_end_(c);
+	if ((c->values.n > 0 || c->blocks.n > 0) && !current(c, ino)) {
+		int rc = end_inode(c);
 
 		if (rc)
 			return rc;
@@ -204,6 +213,8 @@ static int scan_item(struct stet_checker *c, const struct stet_key *key, const s
 		return scan_dirent(c, ino, val);
 	case STET_KIND_EXTENT:
 		return scan_extent(c, key, val);
+	case STET_KIND_RECORD:
+		return stet_check_record_(c, ino, key, val);
 	case STET_KIND_ORPHAN:
 		return scan_orphan(c, key, val);
 	default:
@@ -244,7 +255,7 @@ int stet_check_scan_(struct stet_checker *c)
 		stet_scan_close(scan);
 	}
 	if (!rc)
-		rc = stet_check_xattrs_end_(c);
+		rc = end_inode(c);
 	stet_txn_end(txn);
 	stet_free(val);
 	if (rc == -EIO || rc == -EUCLEAN)

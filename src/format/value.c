@@ -163,6 +163,7 @@ static bool inode_type_valid(const struct stet_inode *inode)
 		return false;
 	switch (inode->mode & S_IFMT) {
 	case S_IFREG:
+	case STET_MODE_TABLE:
 		return inode->size <= STET_FILE_SIZE_MAX && inode->blocks <= STET_FILE_BLOCKS_MAX;
 	case S_IFDIR:
 		return inode->size <= STET_FILE_SIZE_MAX && inode->blocks == 0 &&
@@ -306,10 +307,10 @@ void stet_extent_print(struct stet_text *t, const struct stet_extent *extent)
 
 static bool dirent_type_valid(uint8_t type)
 {
-	/* DT_x is S_IFx >> 12: these seven. */
+	/* DT_x is S_IFx >> 12: these eight. */
 	return type == S_IFIFO >> 12 || type == S_IFCHR >> 12 || type == S_IFDIR >> 12 ||
 	       type == S_IFBLK >> 12 || type == S_IFREG >> 12 || type == S_IFLNK >> 12 ||
-	       type == S_IFSOCK >> 12;
+	       type == S_IFSOCK >> 12 || type == STET_MODE_TABLE >> 12;
 }
 
 size_t stet_dirent_encode(const struct stet_dirent *dirent, uint8_t *out)
@@ -398,13 +399,15 @@ static int chunked_decode(const uint8_t *p, size_t len_bytes, uint8_t kind,
 {
 	struct stet_xattr x = { .data = NULL };
 
-	if (kind != STET_KIND_XATTR || len_bytes != STET_XATTR_CHUNKED_BYTES)
+	if (len_bytes != STET_XATTR_CHUNKED_BYTES)
 		return STET_FAIL(-EUCLEAN, "xattr: %zu bytes, in chunks", len_bytes);
 	x.size_bytes = stet_get_le32(p + 1);
 	x.chunks = stet_get_le64(p + 5);
-	if (x.chunks == 0 || x.size_bytes <= STET_XATTR_INLINE_MAX ||
-	    x.size_bytes > STET_XATTR_SIZE_MAX)
+	if (x.chunks == 0 || x.size_bytes <= inline_max(kind) || x.size_bytes > size_max(kind))
 		return STET_FAIL(-EUCLEAN, "xattr: %" PRIu32 " bytes in chunks", x.size_bytes);
+	if (kind == STET_KIND_RECORD &&
+	    (x.chunks % STET_RECORD_BLOCKS != 0 || x.chunks >= STET_FILE_BLOCKS_MAX))
+		return STET_FAIL(-EUCLEAN, "record: bytes from block %" PRIu64, x.chunks);
 	*ret_xattr = x;
 	return 0;
 }
@@ -509,12 +512,14 @@ int stet_item_verify(const void *key, size_t key_bytes, const void *value, size_
 	}
 }
 
-static void print_xattr(struct stet_text *t, const struct stet_xattr *xattr)
+static void print_xattr(struct stet_text *t, uint8_t kind, const struct stet_xattr *xattr)
 {
 	stet_text_printf(t, "%" PRIu32 " bytes", xattr->size_bytes);
 	if (xattr->data) {
 		stet_text_puts(t, " ");
 		stet_text_name(t, xattr->data, xattr->size_bytes);
+	} else if (xattr->chunks && kind == STET_KIND_RECORD) {
+		stet_text_printf(t, " from block %" PRIu64, xattr->chunks);
 	} else if (xattr->chunks) {
 		stet_text_printf(t, ", chunks %016" PRIx64, xattr->chunks);
 	} else {
@@ -535,7 +540,7 @@ static void print_decoded(struct stet_text *t, uint8_t kind, const void *value, 
 		stet_inode_print(t, &inode);
 	else if ((kind == STET_KIND_XATTR || kind == STET_KIND_RECORD) &&
 		 !stet_xattr_decode(value, value_bytes, kind, STET_SEG_BLOCKS_MAX, &xattr))
-		print_xattr(t, &xattr);
+		print_xattr(t, kind, &xattr);
 	else if (kind == STET_KIND_DIRENT && !stet_dirent_decode(value, value_bytes, &dirent))
 		stet_text_printf(t, "inode %" PRIu64 " type %u", dirent.ino, dirent.type);
 	else if (kind == STET_KIND_EXTENT &&

@@ -18,6 +18,10 @@
 	(STET_INODE_CTIME_COMMIT | STET_INODE_MTIME_COMMIT | STET_INODE_INLINE | \
 	 STET_INODE_DATA_COMMIT)
 
+/* The type of a table in the mode; what readdir gives for it is the same >> 12. */
+#define STET_MODE_TABLE 0160000u
+#define STET_MODE_IS_TABLE(mode) (((mode)&0170000u) == STET_MODE_TABLE)
+
 #define STET_NLINK_MAX INT32_MAX
 #define STET_SYMLINK_MAX 4095u
 
@@ -55,7 +59,7 @@ struct stet_inode {
 	uint32_t flags;
 	uint32_t nlink; /* directories: 2 + subdirs is derived; here 1, or 0 when removed */
 	uint32_t inline_bytes;
-	uint64_t size; /* bytes; directories: entries */
+	uint64_t size; /* bytes; directories: entries; tables: records */
 	uint64_t rdev; /* devices: major << 32 | minor */
 	int64_t atime_ns, mtime_ns, ctime_ns, btime_ns;
 	uint64_t parent;            /* directories: inode number of the parent */
@@ -128,19 +132,23 @@ STET_CHECKED int stet_dirent_decode(const void *in, size_t len_bytes,
 
 /* An xattr value: one byte (0 = the bytes follow; 1 = le32 size, then an extent follows; 2 = le32 size,
  * then le64 id of the items that hold the bytes). The value of a RECORD item has the same form, with
- * other limits and without form 2. */
+ * other limits; there form 2 has the first of the table's file blocks that hold the bytes. Nobody writes
+ * form 1. */
 #define STET_XATTR_INLINE 0u
 #define STET_XATTR_OUTLINE 1u
 #define STET_XATTR_CHUNKED 2u
 #define STET_XATTR_CHUNKED_BYTES 13u
 #define STET_XATTR_INLINE_MAX 2048u
 #define STET_RECORD_INLINE_MAX (STET_VALUE_MAX - 1u)
-#define STET_RECORD_SIZE_MAX (STET_EXTENT_BLOCKS_MAX * STET_BLOCK_SIZE)
+#define STET_RECORD_SIZE_MAX (1u << 20)
+#define STET_RECORD_BLOCKS \
+	(STET_RECORD_SIZE_MAX / STET_BLOCK_SIZE) /* numbers that a value is given */
 
 struct stet_xattr {
 	const uint8_t *data; /* borrowed: size_bytes of them; NULL: out of line */
 	uint32_t size_bytes;
-	uint64_t chunks; /* not 0: the id of the chunks that hold size_bytes */
+	uint64_t
+		chunks; /* not 0: the id of the chunks, the first of the blocks, that hold size_bytes */
 	struct stet_extent
 		extent; /* else out of line: holds size_bytes, block_count of them whole */
 };

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "base/assert.h"
+#include "base/mem.h"
 #include "fs/fs_internal.h"
 
 /* --- locking --- */
@@ -518,6 +519,59 @@ int stet_fs_read_plan(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, size_
 	*ret_len = (size_t)(p.at - off);
 	*ret_pin = pin;
 	return 0;
+}
+
+/* --- what has no holes --- */
+
+static int plan_whole(struct plan *p, uint64_t ino)
+{
+	struct fs_piece piece;
+	struct fs_walk walk;
+	int rc = stet_walk_open_(p->ctx, ino, p->at >> STET_BLOCK_SHIFT, stet_blocks_(p->end),
+				 &walk);
+
+	if (rc)
+		return rc;
+	while ((rc = stet_walk_next_(&walk, &piece)) == 1 &&
+	       piece.first << STET_BLOCK_SHIFT == p->at) {
+		rc = plan_piece(p, &walk.x, &piece);
+		if (rc)
+			break;
+	}
+	stet_walk_close_(&walk);
+	if (rc < 0 || p->at == p->end)
+		return rc;
+	return STET_FAIL(-EUCLEAN, "table %" PRIu64 ": block %" PRIu64 " of a value is missing",
+			 ino, p->at >> STET_BLOCK_SHIFT);
+}
+
+int stet_data_plan_whole_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t first, uint32_t size,
+			  uint8_t *buf, struct stet_fs_fill *ret)
+{
+	struct plan p = {
+		.ctx = ctx,
+		.off = first << STET_BLOCK_SHIFT,
+		.at = first << STET_BLOCK_SHIFT,
+		.end = (first << STET_BLOCK_SHIFT) + size,
+		.buf = buf,
+		.cap = (size_t)stet_blocks_(size), /* each piece has a block at least */
+	};
+	struct stet_view *pin = NULL;
+	int rc;
+
+	p.pieces = stet_alloc(p.cap * sizeof(*p.pieces));
+	if (!p.pieces)
+		return STET_FAIL(-ENOMEM, "no memory to read %u bytes", size);
+	rc = plan_whole(&p, ino);
+	if (!rc && p.n > 0)
+		rc = stet_view_open(stet_txn_engine(ctx->txn), &pin);
+	if (rc || p.n == 0) {
+		stet_free(p.pieces);
+		p.pieces = NULL;
+	}
+	if (!rc)
+		*ret = (struct stet_fs_fill){ .pieces = p.pieces, .count = p.n, .pin = pin };
+	return rc;
 }
 
 /* --- holes --- */

@@ -196,6 +196,67 @@ STET_CHECKED int stet_fs_punch(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t o
 STET_CHECKED int stet_fs_seek(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, bool hole,
 			      uint64_t *ret_off);
 
+/* --- record tables --- */
+/* Their inodes have the type STET_MODE_TABLE; all of these give -EINVAL for another inode, and for a key of 0
+ * or more than STET_RECORD_KEY_MAX bytes. */
+struct stet_fs_key {
+	const void *bytes; /* borrowed for the call */
+	size_t len;
+};
+/* A record as it was found. */
+struct stet_fs_record {
+	const uint8_t *data; /* its value, in val; NULL: it lies in blocks */
+	uint32_t size;       /* of the value */
+	uint64_t first;      /* of those blocks */
+	struct stet_val val;
+};
+/* update: it is going to be changed. -ENOENT */
+STET_CHECKED int stet_fs_record_get(struct stet_fs_ctx *ctx, uint64_t table,
+				    struct stet_fs_key name, bool update,
+				    struct stet_fs_record *ret);
+/* What is still to be read from the device: as of stet_fs_read_plan. */
+struct stet_fs_fill {
+	struct stet_read_piece *pieces; /* owned: stet_free; NULL: none */
+	size_t count;
+	struct stet_view *pin; /* owned: stet_view_close after filling; NULL without pieces */
+};
+/* Plans the reading of a record, found in the same operation, into its size bytes of buf. */
+STET_CHECKED int stet_fs_record_plan(struct stet_fs_ctx *ctx, uint64_t table,
+				     const struct stet_fs_record *record, uint8_t *buf,
+				     struct stet_fs_fill *ret);
+#define STET_FS_RECORD_CREATE 1u  /* -EEXIST when it exists */
+#define STET_FS_RECORD_REPLACE 2u /* -ENOENT when it does not */
+/* -E2BIG: more than STET_RECORD_SIZE_MAX bytes. */
+STET_CHECKED int stet_fs_record_put(struct stet_fs_ctx *ctx, uint64_t table,
+				    struct stet_fs_key name, const void *value, size_t len,
+				    unsigned flags);
+STET_CHECKED int stet_fs_record_del(struct stet_fs_ctx *ctx, uint64_t table,
+				    struct stet_fs_key name); /* -ENOENT */
+STET_CHECKED int stet_fs_record_count(struct stet_fs_ctx *ctx, uint64_t table, uint64_t *ret);
+
+/* Which records: all but what is said. A key's bytes NULL: no such limit. */
+struct stet_fs_limits {
+	struct stet_fs_key prefix, from, to;
+	bool after_from, with_to;
+};
+/* The same as a range of catalog keys. */
+struct stet_fs_bounds {
+	struct stet_key from, to;
+};
+STET_CHECKED int stet_fs_bounds(uint64_t table, const struct stet_fs_limits *limits,
+				struct stet_fs_bounds *ret);
+/* Takes a record: go on; enough; or it is not taken, and the step ends before it. < 0: an error. */
+#define STET_FS_RECORD_NEXT 0
+#define STET_FS_RECORD_LAST 1
+#define STET_FS_RECORD_BEFORE 2
+typedef int stet_fs_record_fn(void *arg, struct stet_fs_key name,
+			      const struct stet_fs_record *record);
+/* Calls fn for at most so many records from the beginning (reverse: the end) of what is left, and takes from that
+ * what it has passed. 1: there may be more; 0: that was all; STET_WAIT: what fn was given does not count. */
+STET_CHECKED int stet_fs_record_scan(struct stet_fs_ctx *ctx, uint64_t table,
+				     struct stet_fs_bounds *left, bool reverse, uint32_t most,
+				     stet_fs_record_fn *fn, void *arg);
+
 /* --- the inode table: what is open --- */
 /* While an inode is held open, reclaim leaves it alone. Table: separate chaining, low bits of the
  * number, load factor <= 0.25 (base/hash.h). */

@@ -13,6 +13,8 @@
 /* Reads only: the mtime itself, whatever changed it (STET_ATTR_SIZE and _NAMES look at what was
  * changed, STET_ATTR_TIMES at what was set). */
 #define STET_ATTR_MTIME_ 0x0100u
+/* Of a table: how many records it has, whatever else was changed in it. */
+#define STET_ATTR_COUNT_ 0x0200u
 
 /* Space that items take in log and tree, for reservations. */
 #define STET_META_INODE_ UINT64_C(136) /* without content */
@@ -20,6 +22,9 @@
 #define STET_META_EXTENT_ UINT64_C(336)
 #define STET_META_EXTENT_HEAD_ 96u /* an extent without its checksums */
 #define STET_META_ORPHAN_ UINT64_C(48)
+#define STET_META_RECORD_(key_len, value_len) ((uint64_t)(key_len) + (value_len) + 64u)
+
+#define STET_KEY_HEAD 9u /* object and kind: what names and user keys follow */
 
 /* --- the file system of one open volume --- */
 struct stet_fs {
@@ -156,8 +161,14 @@ struct fs_file {
 	bool keep_mtime;          /* the mtime was set after what was appended */
 };
 
+/* A value of a table that the transaction has freed and others know: see table.c. */
+struct fs_freed {
+	uint64_t table, first;
+};
+
 struct fs_state {
 	bool ordering;
+	STET_VEC(struct fs_freed) freed;
 	struct stet_hash created; /* inode numbers: struct fs_created of state.c */
 	struct stet_hash claims;
 	struct stet_list claim_list;
@@ -176,6 +187,7 @@ bool stet_state_claimed_(const struct stet_fs_ctx *ctx, uint64_t ino, enum stet_
 struct fs_file *stet_state_find_file_(const struct stet_fs_ctx *ctx, uint64_t ino);
 /* Finds or makes. */
 STET_CHECKED int stet_state_file_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_file **ret);
+STET_CHECKED int stet_state_freed_(struct stet_fs_ctx *ctx, uint64_t table, uint64_t first);
 /* Drops all that is remembered of an inode. */
 void stet_state_forget_(struct stet_fs_ctx *ctx, uint64_t ino);
 /* Changes go straight to the state that they are merged with: PLAIN, ordering, own inodes. */
@@ -195,6 +207,21 @@ STET_CHECKED int stet_fs_read_lock_(struct stet_fs_ctx *ctx, enum stet_lock_clas
 STET_CHECKED int stet_fs_exists_lock_(struct stet_fs_ctx *ctx, uint64_t ino);
 /* -EROFS for read-only transactions; whatever the transaction was doomed with. */
 STET_CHECKED int stet_fs_writable_(const struct stet_fs_ctx *ctx);
+
+/* --- table.c --- */
+/* As stet_inode_get_, of a table: -EINVAL. */
+STET_CHECKED int stet_table_get_(struct stet_fs_ctx *ctx, uint64_t table, uint32_t mask,
+				 struct fs_inode *ret);
+/* Locks a record, S or X; and, at LOCKING only, all records there are or may be in [from, to), S. */
+STET_CHECKED int stet_record_lock_(struct stet_fs_ctx *ctx, uint64_t table,
+				   const struct stet_key *key, enum stet_lock_mode mode);
+STET_CHECKED int stet_record_range_lock_(struct stet_fs_ctx *ctx, uint64_t table,
+					 const struct stet_key *from, const struct stet_key *to);
+/* From val to the rest, which borrows from val. */
+STET_CHECKED int stet_record_decode_(struct stet_fs_ctx *ctx, const struct stet_val *val,
+				     struct stet_fs_record *ret);
+/* At ordering: what is left of a value that was freed goes. */
+STET_CHECKED int stet_table_settle_(struct stet_fs_ctx *ctx, const struct fs_freed *freed);
 
 /* --- names.c --- */
 /* What changing one name takes: locks, and that the name and the directory are as the view says. */
@@ -308,6 +335,9 @@ STET_CHECKED int stet_data_reserve_(struct fs_data *d, uint64_t end, uint64_t le
 /* The change itself; what can fail for what is there (-EIO) fails before anything is changed. Reads
  * the inode anew. */
 STET_CHECKED int stet_data_write_(struct fs_data *d, uint64_t off, const uint8_t *data, size_t len);
+/* Plans a read of size bytes from block `first` on, all of which must be mapped: else -EUCLEAN. */
+STET_CHECKED int stet_data_plan_whole_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t first,
+				       uint32_t size, uint8_t *buf, struct stet_fs_fill *ret);
 /* Stages what happened to the inode, and the claim. */
 STET_CHECKED int stet_data_send_(struct fs_data *d, struct stet_inode_intent *intent,
 				 const uint8_t *content);

@@ -30,6 +30,7 @@ static int check_type(const struct stet_fs_new *what)
 	case S_IFBLK:
 	case S_IFIFO:
 	case S_IFSOCK:
+	case STET_MODE_TABLE:
 		return what->target_len > 0 ? -EINVAL : 0;
 	default:
 		return -EINVAL;

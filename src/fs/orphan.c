@@ -17,7 +17,7 @@
  * O3. Each step is one plain operation of bounded size. Steps of a truncation move from_block on,
  *     so the key changes with each of them.
  * O4. What an orphan says is checked: an inode that has links is not freed, and no block below the
- *     size.
+ *     size, nor any of a table, whose size does not bound them.
  * O5. An inode that is all there is of the file (no extents, attributes, records) goes with its last name,
  *     at once, where reclaim would be free to take it: most files of a tree that is removed are small.
  */
@@ -402,7 +402,8 @@ static int step_truncate(struct stet_fs_ctx *ctx, uint64_t ino, const struct ste
 	*ret_done = true;
 	if (rc && rc != -ENOENT)
 		return rc;
-	if (rc == 0 && orphan->from_block >= stet_blocks_(in.i.size)) { /* O4 */
+	if (rc == 0 && !STET_MODE_IS_TABLE(in.i.mode) &&
+	    orphan->from_block >= stet_blocks_(in.i.size)) { /* O4 */
 		rc = step_end(ctx, ino, orphan->from_block, &budget, &end);
 		if (!rc)
 			rc = stet_extent_cut_(ctx, ino, orphan->from_block, end, &removed);

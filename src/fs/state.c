@@ -59,6 +59,7 @@ static void release(void *user)
 		free_file(stet_container_of(pos, struct fs_file, link));
 	stet_hash_release(&state->claims);
 	stet_hash_release(&state->files);
+	stet_vec_release(&state->freed);
 	stet_free(state);
 }
 
@@ -220,6 +221,16 @@ int stet_state_file_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_file **ret
 	stet_list_add_tail(&state->file_list, &file->link);
 	*ret = file;
 	return 0;
+}
+
+/* --- tables --- */
+
+int stet_state_freed_(struct stet_fs_ctx *ctx, uint64_t table, uint64_t first)
+{
+	struct fs_state *state;
+	int rc = make(ctx, &state);
+
+	return rc ? rc : stet_vec_push(&state->freed, ((struct fs_freed){ table, first }));
 }
 
 /* --- forgetting --- */

@@ -13,8 +13,8 @@
  * S5. What was changed has a name: an inode that others have removed may live on while it is open, but
  *     nobody would find the change.
  * S6. What loses its last name has the content that the transaction has seen.
- * Afterwards appends are written at the ends of their files, changed files are fitted to the
- * current state (extent.c), and inodes without a name become orphans.
+ * Afterwards appends are written at the ends of their files, changed files and tables are fitted to
+ * the current state (extent.c, table.c), and inodes without a name become orphans.
  */
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -261,6 +261,15 @@ static int settle_files(struct stet_fs_ctx *ctx, struct fs_state *state)
 	return 0;
 }
 
+static int settle_tables(struct stet_fs_ctx *ctx, const struct fs_state *state)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < state->freed.n && !rc; i++)
+		rc = stet_table_settle_(ctx, &state->freed.v[i]);
+	return rc;
+}
+
 int stet_fs_order_(void *arg, struct stet_txn *txn, const struct stet_stamp *stamp)
 {
 	struct stet_fs_ctx ctx = { .fs = arg, .txn = txn };
@@ -274,6 +283,8 @@ int stet_fs_order_(void *arg, struct stet_txn *txn, const struct stet_stamp *sta
 	rc = check_claims(&ctx, state);
 	if (!rc)
 		rc = settle_files(&ctx, state);
+	if (!rc)
+		rc = settle_tables(&ctx, state);
 	if (!rc)
 		rc = make_orphans(&ctx, state);
 	state->ordering = false;
@@ -298,6 +309,7 @@ void stet_fs_staged_(void *arg, struct stet_txn *txn, uint64_t *ret_blocks, uint
 		*ret_bytes += ends * STET_META_EXTENT_ + STET_META_INODE_ + STET_META_ORPHAN_ +
 			      STET_INLINE_MAX;
 	}
+	*ret_bytes += state->freed.n * STET_META_ORPHAN_;
 	STET_LIST_FOREACH(pos, &state->claim_list)
 		*ret_bytes += STET_META_ORPHAN_;
 }

@@ -63,6 +63,41 @@ int stet_tree_cursor_seek(struct stet_tree_cursor *cur, const void *key, size_t 
 	return settle(cur);
 }
 
+/* The path to the node that covers all keys just below `key`, or the last one. */
+static int seek_below(struct stet_tree_cursor *cur, const void *key, size_t key_bytes)
+{
+	static const uint8_t last[STET_ITEM_KEY_MAX] = { [0 ... STET_ITEM_KEY_MAX - 1] = 0xff };
+
+	return key_bytes ? stet_tree_path_seek_(cur, 0, key, key_bytes)
+			 : stet_tree_path_seek_(cur, 0, last, sizeof(last));
+}
+
+int stet_tree_cursor_below(struct stet_tree_cursor *cur, const void *key, size_t key_bytes)
+{
+	bool equal, moved = true;
+	int rc;
+
+	cur->valid = false;
+	if (stet_tree_is_empty_(&cur->root))
+		return 0;
+	rc = seek_below(cur, key, key_bytes);
+	if (rc)
+		return rc;
+	cur->index[0] = stet_node_count(stet_tree_path_node_(cur, 0));
+	if (key_bytes)
+		cur->index[0] = stet_node_search(stet_tree_path_node_(cur, 0),
+						 stet_cnode_guide(cur->path[0]), key, key_bytes,
+						 &equal);
+	while (cur->index[0] == 0) {
+		rc = stet_tree_path_prev_(cur, 0, &moved);
+		if (rc || !moved)
+			return rc;
+		cur->index[0] = stet_node_count(stet_tree_path_node_(cur, 0));
+	}
+	cur->index[0]--;
+	return settle(cur);
+}
+
 int stet_tree_cursor_next(struct stet_tree_cursor *cur)
 {
 	if (!cur->valid)

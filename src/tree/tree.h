@@ -53,6 +53,9 @@ void stet_tree_cursor_init(struct stet_tree_cursor *cur, struct stet_cache *cach
  * error it is not valid, and may be used on. Cheap when it moves forwards by little. */
 STET_CHECKED int stet_tree_cursor_seek(struct stet_tree_cursor *cur, const void *key,
 				       size_t key_bytes);
+/* To the last item < key (NULL, 0: the last of all). */
+STET_CHECKED int stet_tree_cursor_below(struct stet_tree_cursor *cur, const void *key,
+					size_t key_bytes);
 STET_CHECKED int stet_tree_cursor_next(struct stet_tree_cursor *cur);
 void stet_tree_cursor_release(struct stet_tree_cursor *cur);
 

@@ -528,11 +528,19 @@ int stet_txn_read_range(struct stet_txn *txn, const struct stet_key *from,
 	if (!notes_reads(txn))
 		return 0;
 	if (txn->ranges.n > 0) {
-		const struct stet_read_range *last = &txn->ranges.v[txn->ranges.n - 1];
+		struct stet_read_range *last = &txn->ranges.v[txn->ranges.n - 1];
 
 		if (stet_key_cmp(last->from.b, last->from.bytes, from->b, from->bytes) == 0 &&
 		    stet_key_cmp(last->to.b, last->to.bytes, to->b, to->bytes) == 0)
 			return 0;
+		if (stet_key_cmp(last->to.b, last->to.bytes, from->b, from->bytes) == 0) {
+			stet_key_copy(&last->to, to);
+			return 0;
+		}
+		if (stet_key_cmp(last->from.b, last->from.bytes, to->b, to->bytes) == 0) {
+			stet_key_copy(&last->from, from);
+			return 0;
+		}
 	}
 	rc = stet_vec_push(&txn->ranges, r);
 	if (!rc)

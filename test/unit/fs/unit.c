@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "base/mem.h"
+#include "format/value.h"
 
 #define RETRIES_MAX 1000
 
@@ -450,6 +451,111 @@ int unit_list(struct unit *u, struct stet_txn *txn, uint64_t dir, char *buf, siz
 	CALL(u, txn, list(&c.ctx, dir, buf, cap));
 }
 
+/* --- tables --- */
+
+static struct stet_fs_key key_of(const char *key)
+{
+	return (struct stet_fs_key){ key, strlen(key) };
+}
+
+int unit_put(struct unit *u, struct stet_txn *txn, uint64_t table, const char *key,
+	     const void *value, size_t len, unsigned flags)
+{
+	CALL(u, txn, stet_fs_record_put(&c.ctx, table, key_of(key), value, len, flags));
+}
+
+int unit_del(struct unit *u, struct stet_txn *txn, uint64_t table, const char *key)
+{
+	CALL(u, txn, stet_fs_record_del(&c.ctx, table, key_of(key)));
+}
+
+static int get(struct stet_fs_ctx *ctx, uint64_t table, const char *key,
+	       struct stet_fs_record *record, uint8_t *buf, struct stet_fs_fill *fill)
+{
+	int rc = stet_fs_record_get(ctx, table, key_of(key), false, record);
+
+	return rc ? rc : stet_fs_record_plan(ctx, table, record, buf, fill);
+}
+
+int64_t unit_get(struct unit *u, struct stet_txn *txn, uint64_t table, const char *key, void *buf,
+		 size_t cap)
+{
+	uint8_t *value = malloc(STET_RECORD_SIZE_MAX);
+	struct stet_fs_fill fill = { 0 };
+	struct stet_fs_record record;
+	struct call c;
+	int rc;
+
+	assert_non_null(value);
+	memset(value, 0xa5, STET_RECORD_SIZE_MAX);
+	call_begin(&c, u, txn);
+	do {
+		rc = get(&c.ctx, table, key, &record, value, &fill);
+	} while (call_again(&c, &rc));
+	for (size_t i = 0; i < fill.count && !rc; i++)
+		rc = stet_cache_fill(u->device, &fill.pieces[i]);
+	stet_view_close(fill.pin);
+	stet_free(fill.pieces);
+	if (!rc)
+		memcpy(buf, value, record.size < cap ? record.size : cap);
+	free(value);
+	return rc ? rc : (int64_t)record.size;
+}
+
+int64_t unit_count(struct unit *u, struct stet_txn *txn, uint64_t table)
+{
+	uint64_t count = 0;
+	struct call c;
+	int rc;
+
+	call_begin(&c, u, txn);
+	do {
+		rc = stet_fs_record_count(&c.ctx, table, &count);
+	} while (call_again(&c, &rc));
+	return rc ? rc : (int64_t)count;
+}
+
+struct keys {
+	char *buf;
+	size_t cap, len;
+};
+
+static int add_key(void *arg, struct stet_fs_key name, const struct stet_fs_record *record)
+{
+	struct keys *k = arg;
+
+	(void)record;
+	assert_true(k->len + name.len + 2 < k->cap);
+	memcpy(k->buf + k->len, name.bytes, name.len);
+	k->len += name.len;
+	k->buf[k->len++] = '/';
+	k->buf[k->len] = '\0';
+	return STET_FS_RECORD_NEXT;
+}
+
+int unit_keys(struct unit *u, struct stet_txn *txn, uint64_t table,
+	      const struct stet_fs_limits *limits, bool reverse, uint32_t step, char *buf,
+	      size_t cap)
+{
+	const struct stet_fs_limits all = { .from = { NULL, 0 } };
+	struct keys k = { buf, cap, 0 };
+	struct stet_fs_bounds left;
+	struct call c;
+	int rc = stet_fs_bounds(table, limits ? limits : &all, &left);
+
+	buf[0] = '\0';
+	while (!rc) {
+		call_begin(&c, u, txn);
+		do {
+			rc = stet_fs_record_scan(&c.ctx, table, &left, reverse, step, add_key, &k);
+		} while (call_again(&c, &rc));
+		if (rc == 0)
+			return 0;
+		rc = rc == 1 ? 0 : rc;
+	}
+	return rc;
+}
+
 /* --- the check --- */
 
 #define CHECK_MAX 4096
@@ -462,6 +568,7 @@ struct seen {
 	uint64_t orphan_from;
 	uint64_t names; /* that lead to it */
 	uint64_t entries, subdirs, blocks, extent_end;
+	uint64_t records, record_blocks; /* of a table */
 };
 
 struct check {
@@ -499,6 +606,46 @@ static void check_extent(struct seen *s, const struct stet_key *key, const struc
 	s->blocks += count;
 }
 
+/* A value in blocks: each of them is mapped. */
+static void check_record(struct check *c, struct seen *s, const struct stet_val *val)
+{
+	struct stet_xattr x;
+	uint64_t blocks, mapped = 0;
+	struct stet_key from, to, key;
+	struct stet_scan *scan;
+	struct stet_txn *txn;
+	struct stet_val extent;
+
+	assert_int_equal(stet_xattr_decode(val->b, val->bytes, STET_KIND_RECORD,
+					   c->u->sb.seg_blocks, &x),
+			 0);
+	assert_true(STET_MODE_IS_TABLE(s->i.mode));
+	s->records++;
+	if (x.data)
+		return;
+	assert_true(x.chunks != 0);
+	blocks = (x.size_bytes + BLOCK - 1) / BLOCK;
+	s->record_blocks += blocks;
+	if (s->i.nlink == 0)
+		return;
+	stet_key_extent(&from, s->ino, x.chunks);
+	stet_key_extent(&to, s->ino, x.chunks + blocks);
+	assert_int_equal(stet_txn_begin(c->u->engine, STET_LEVEL_PLAIN, true, &txn), 0);
+	assert_int_equal(stet_scan_open(txn, &from, &to, &scan), 0);
+	while (stet_scan_next(scan, &key, &extent) == 1) {
+		struct stet_extent e = { .block_count = extent.buf_count };
+
+		if (!extent.buf)
+			assert_int_equal(stet_extent_decode(extent.b, extent.bytes,
+							    c->u->sb.seg_blocks, &e),
+					 0);
+		mapped += e.block_count;
+	}
+	stet_scan_close(scan);
+	stet_txn_end(txn);
+	assert_int_equal(mapped, blocks);
+}
+
 static void check_item(struct check *c, const struct stet_key *key, const struct stet_val *val)
 {
 	uint64_t object = stet_key_object(key->b);
@@ -522,6 +669,9 @@ static void check_item(struct check *c, const struct stet_key *key, const struct
 		break;
 	case STET_KIND_EXTENT:
 		check_extent(see(c, object), key, val, c->u->sb.seg_blocks);
+		break;
+	case STET_KIND_RECORD:
+		check_record(c, see(c, object), val);
 		break;
 	case STET_KIND_ORPHAN:
 		assert_int_equal(stet_orphan_decode(val->b, val->bytes, &orphan), 0);
@@ -551,6 +701,13 @@ static void check_seen(struct check *c, const struct seen *s)
 		assert_int_equal(s->subdirs, s->i.subdirs);
 		if (s->i.nlink > 0)
 			assert_true(see(c, s->i.parent)->exists);
+		return;
+	}
+	if (STET_MODE_IS_TABLE(s->i.mode)) {
+		if (s->i.nlink > 0) {
+			assert_int_equal(s->records, s->i.size);
+			assert_int_equal(s->record_blocks, s->blocks);
+		}
 		return;
 	}
 	if (s->i.flags & STET_INODE_INLINE)

@@ -99,6 +99,17 @@ int unit_xattr_remove(struct unit *u, struct stet_txn *txn, uint64_t ino, const 
 int64_t unit_xattr_get(struct unit *u, struct stet_txn *txn, uint64_t ino, const char *name,
 		       void *buf, size_t cap);
 int64_t unit_xattr_list(struct unit *u, struct stet_txn *txn, uint64_t ino, char *buf, size_t cap);
+int unit_put(struct unit *u, struct stet_txn *txn, uint64_t table, const char *key,
+	     const void *value, size_t len, unsigned flags);
+int unit_del(struct unit *u, struct stet_txn *txn, uint64_t table, const char *key);
+/** Bytes, or an error; at most cap are copied. */
+int64_t unit_get(struct unit *u, struct stet_txn *txn, uint64_t table, const char *key, void *buf,
+		 size_t cap);
+int64_t unit_count(struct unit *u, struct stet_txn *txn, uint64_t table);
+/** The keys within the limits, each followed by a slash; `step` of them at once. */
+int unit_keys(struct unit *u, struct stet_txn *txn, uint64_t table,
+	      const struct stet_fs_limits *limits, bool reverse, uint32_t step, char *buf,
+	      size_t cap);
 /** The names of a directory, each followed by a slash. */
 int unit_list(struct unit *u, struct stet_txn *txn, uint64_t dir, char *buf, size_t cap);
 

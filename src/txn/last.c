@@ -1,0 +1,131 @@
+/* last.c - the last key below another: reading backwards, one key at a time.
+ *
+ * L1. Every source that merge.c reads is asked for its last key below; the highest of them is looked up as any
+ *     key is (read.c). If it turns out to be gone, the next one is looked for below it.
+ * L2. Keys of the delta that hold nothing for this point are passed no further than the best of the others.
+ */
+#include "txn/txn_internal.h"
+
+struct search {
+	struct stet_txn *txn;
+	const struct stet_rootref *root;
+	uint64_t serial;
+	const struct stet_key *from;
+	struct stet_key before;
+	struct stet_key best; /* bytes 0: none yet */
+};
+
+static bool is_better(const struct search *s, const uint8_t *key, size_t bytes)
+{
+	if (stet_key_cmp(key, bytes, s->from->b, s->from->bytes) < 0)
+		return false;
+	return s->best.bytes == 0 || stet_key_cmp(key, bytes, s->best.b, s->best.bytes) > 0;
+}
+
+static void offer(struct search *s, const uint8_t *key, size_t bytes)
+{
+	if (!is_better(s, key, bytes))
+		return;
+	memcpy(s->best.b, key, bytes);
+	s->best.bytes = (uint16_t)bytes;
+}
+
+static int ask_tree(struct search *s, uint32_t kind, const struct stet_root *root)
+{
+	struct stet_tree_cursor cur;
+	int rc;
+
+	stet_tree_cursor_init(&cur, s->txn->engine->cache, kind, root);
+	rc = stet_tree_cursor_below(&cur, s->before.b, s->before.bytes);
+	if (!rc && cur.valid)
+		offer(s, cur.key.b, cur.key.bytes);
+	stet_tree_cursor_release(&cur);
+	return rc;
+}
+
+static int ask_run(struct search *s, const struct stet_run *run)
+{
+	const struct stet_root root = { run->root, run->root_level };
+
+	return ask_tree(s, STET_TREE_RUN, &root);
+}
+
+static int ask_runs(struct search *s)
+{
+	struct stet_engine *engine = s->txn->engine;
+	int rc = s->txn->have_run ? ask_run(s, &s->txn->run) : 0;
+
+	for (struct stet_list *pos = engine->runs.prev; pos != &engine->runs && !rc;
+	     pos = pos->prev) {
+		const struct stet_runref *ref = stet_container_of(pos, struct stet_runref, link);
+
+		if (ref->run.serial <= s->serial && ref->run.serial > s->root->cut)
+			rc = ask_run(s, &ref->run);
+	}
+	if (!rc && s->root->over)
+		rc = ask_run(s, stet_overlay_run_(s->root->over));
+	return rc;
+}
+
+/* L2 */
+static void ask_delta(struct search *s)
+{
+	struct stet_engine *engine = s->txn->engine;
+	const struct stet_skipnode *node = stet_skiplist_below(&engine->delta, s->before.b,
+							       s->before.bytes);
+
+	while (node && is_better(s, stet_skipnode_key(node), node->key_len) &&
+	       !stet_delta_find_(node->value, s->root->cut, s->serial)) {
+		node = stet_skiplist_below(&engine->delta, stet_skipnode_key(node), node->key_len);
+		engine->stats.invisible++;
+	}
+	if (node)
+		offer(s, stet_skipnode_key(node), node->key_len);
+}
+
+static int ask_all(struct search *s)
+{
+	const struct stet_skipnode *own = stet_skiplist_below(&s->txn->set, s->before.b,
+							      s->before.bytes);
+	int rc;
+
+	s->best.bytes = 0;
+	if (own)
+		offer(s, stet_skipnode_key(own), own->key_len);
+	rc = ask_runs(s);
+	if (!rc)
+		rc = ask_tree(s, STET_TREE_CATALOG, &s->root->root);
+	if (!rc)
+		ask_delta(s);
+	return rc;
+}
+
+int stet_txn_last(struct stet_txn *txn, const struct stet_key *from, const struct stet_key *before,
+		  struct stet_key *ret_key, struct stet_val *ret_val)
+{
+	bool in_view = txn->view && !txn->ordering && txn->level != STET_LEVEL_LOCKING;
+	struct search s = {
+		.txn = txn,
+		.root = in_view ? txn->view->root : txn->engine->root,
+		.serial = in_view ? txn->view->serial : stet_read_serial_(txn->engine),
+		.from = from,
+	};
+	int rc;
+
+	if (txn->doomed)
+		return txn->doomed;
+	stet_key_copy(&s.before, before);
+	for (;;) { /* bounded: each round looks below the one before */
+		rc = ask_all(&s);
+		if (rc || s.best.bytes == 0)
+			return rc;
+		rc = stet_txn_get(txn, &s.best, ret_val);
+		if (rc != -ENOENT)
+			break;
+		stet_key_copy(&s.before, &s.best);
+	}
+	if (rc)
+		return rc;
+	stet_key_copy(ret_key, &s.best);
+	return 1;
+}
