@@ -53,8 +53,8 @@
  *
  * Threads
  *   A volume may be used by any number of threads at once, and so may a transaction, a file, or a
- *   directory iterator; each call is atomic. Ending a handle (stet_close, stet_commit, stet_abort,
- *   stet_file_close, stet_dir_close) is final: it may not be used by a call that starts later.
+ *   directory iterator, a table, or a cursor; each call is atomic. Ending a handle (stet_close,
+ *   stet_commit, stet_abort, stet_file_close, stet_dir_close ...) is final: it may not be used by a call that starts later.
  *   Callbacks are made by the calling thread, with no lock held: they may call the library again.
  *   After fork() the child may not use anything of the parent's.
  *
@@ -105,6 +105,8 @@ struct stet_volume; /* an open volume: stet_open .. stet_close */
 struct stet_txn;    /* a transaction: stet_begin .. stet_commit or stet_abort */
 struct stet_file;   /* an open file: stet_openat .. stet_file_close */
 struct stet_dir;    /* a listing: stet_dir_open .. stet_dir_close */
+struct stet_table;  /* an open table: stet_table_open .. stet_table_close */
+struct stet_cursor; /* a scan of a table: stet_cursor_open .. stet_cursor_close */
 
 /** The inode number of the root directory. */
 #define STET_ROOT UINT64_C(1)
@@ -507,7 +509,7 @@ struct stet_stat {
 	uint32_t nlink;
 	uint32_t uid, gid;
 	uint64_t rdev;   /* devices: major << 32 | minor */
-	uint64_t size;   /* bytes; directories: 32 for each name */
+	uint64_t size;   /* bytes; directories: 32 for each name; tables: the number of records */
 	uint64_t blocks; /* of 512 bytes, as the file system's own blocks */
 	int64_t atime_ns, mtime_ns, ctime_ns, btime_ns; /* since the epoch; btime: creation */
 	uint64_t parent;       /* directories: the inode number of ".."; else 0 */
@@ -692,6 +694,111 @@ typedef int stet_walk_fn(void *arg, const struct stet_walk_entry *entry);
  */
 STET_API_CHECKED int stet_walk(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
 			       const char *path, unsigned flags, stet_walk_fn *fn, void *arg);
+
+/// Tables ///
+
+/* A table holds records, in the order of the bytes of their keys: a key of 1 .. STET_KEY_MAX bytes and
+ * a value of up to STET_RECORD_MAX bytes. It has names in directories, attributes and extended attributes as
+ * a file has, and is renamed, linked and removed as one (stet_renameat, stet_unlinkat ...); calls that
+ * change file data give -EINVAL. Its type in struct stet_stat is STET_S_IFTABLE, in listings
+ * STET_DT_TABLE; its size there is the number of its records.
+ *
+ * Records are changed in the same transactions as files and names. A handle is not of a transaction: each
+ * call takes one, or NULL for a plain operation. A table made in a transaction can be used by it alone
+ * until it commits; if it does not, the handle gives -ENOENT.
+ */
+#define STET_KEY_MAX 512u
+#define STET_RECORD_MAX (1u << 20)
+#define STET_S_IFTABLE 0160000u /* in st_mode's place of the type */
+#define STET_DT_TABLE 14u
+
+/**
+ * Opens a table. flags as open(2): O_RDONLY or O_RDWR, and O_CREAT, O_EXCL, O_NOFOLLOW; O_CLOEXEC is
+ * ignored. mode: permissions of a new one. It stays usable by its handle after it was unlinked.
+ * -EEXIST; -EINVAL: there is something else than a table. The caller owns *ret_table (stet_table_close).
+ */
+STET_API_CHECKED int stet_table_open(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
+				     const char *path, int flags, mode_t mode,
+				     struct stet_table **ret_table);
+
+/** Ends the handle. Cursors of it must have been closed. NULL is accepted. */
+void stet_table_close(struct stet_table *table);
+
+/** The inode number of an open table. */
+uint64_t stet_table_ino(struct stet_table *table);
+
+/** stet_get: the record is going to be changed: at LOCKING it is locked exclusively at once. */
+#define STET_GET_UPDATE 0x1u
+
+/**
+ * Copies the value of a record into buf and returns its length; cap 0 only asks for it. flags:
+ * STET_GET_UPDATE. -ENOENT: no such record; -ERANGE: it does not fit; -EINVAL: a key of 0 or more than
+ * STET_KEY_MAX bytes (also below).
+ */
+STET_API_CHECKED ssize_t stet_get(struct stet_table *table, struct stet_txn *txn, const void *key,
+				  size_t key_len, void *buf, size_t cap, unsigned flags);
+
+#define STET_PUT_CREATE 0x1u  /* -EEXIST when there is such a record */
+#define STET_PUT_REPLACE 0x2u /* -ENOENT when there is none */
+
+/** Sets the value of a record. flags: STET_PUT_. -E2BIG: the value is too long; -EBADF: opened O_RDONLY. */
+STET_API_CHECKED int stet_put(struct stet_table *table, struct stet_txn *txn, const void *key,
+			      size_t key_len, const void *value, size_t value_len, unsigned flags);
+
+/** Removes a record. -ENOENT; -EBADF. */
+STET_API_CHECKED int stet_del(struct stet_table *table, struct stet_txn *txn, const void *key,
+			      size_t key_len);
+
+/** Which records, and in which order. All zero, or NULL for it: all, by rising keys. */
+struct stet_bounds {
+	const void *prefix; /* only keys that begin with it */
+	size_t prefix_len;
+	const void *from; /* and not before this one; NULL: from the first */
+	size_t from_len;
+	const void *to; /* and before this one; NULL: to the last */
+	size_t to_len;
+	bool after_from; /* without `from` itself */
+	bool with_to;    /* with `to` itself */
+	bool reverse;    /* by falling keys */
+	bool keys_only;  /* values are not read */
+};
+
+/** One record; the pointers are valid until the cursor's next call, or during the callback. */
+struct stet_record {
+	const void *key;
+	size_t key_len;
+	const void *value; /* NULL with keys_only */
+	size_t value_len;
+};
+
+/** How many records lie within the bounds (NULL: all of the table, which takes no time). */
+STET_API_CHECKED int stet_count(struct stet_table *table, struct stet_txn *txn,
+				const struct stet_bounds *bounds, uint64_t *ret_count);
+
+/**
+ * Opens a cursor before the first record. With txn NULL it shows the table as it is now, whatever happens
+ * meanwhile; in a transaction, as that sees it, with its own changes, later ones too. The bounds are copied.
+ * The caller owns *ret_cursor (stet_cursor_close), before the table is closed.
+ */
+STET_API_CHECKED int stet_cursor_open(struct stet_table *table, struct stet_txn *txn,
+				      const struct stet_bounds *bounds,
+				      struct stet_cursor **ret_cursor);
+
+/** 1: *ret is the next record; 0: there are no more. -ESTALE: its transaction has ended. */
+STET_API_CHECKED int stet_cursor_next(struct stet_cursor *cursor, struct stet_record *ret);
+
+/** Goes on with the first record within the bounds at or after key (reverse: at or before). */
+STET_API_CHECKED int stet_cursor_seek(struct stet_cursor *cursor, const void *key, size_t key_len);
+
+/** Ends the cursor. NULL is accepted. */
+void stet_cursor_close(struct stet_cursor *cursor);
+
+/** Called with each record; non-zero stops. */
+typedef int stet_scan_fn(void *arg, const struct stet_record *record);
+
+/** Calls fn for the records within the bounds. Returns 0, or what fn returned to stop. */
+STET_API_CHECKED int stet_scan(struct stet_table *table, struct stet_txn *txn,
+			       const struct stet_bounds *bounds, stet_scan_fn *fn, void *arg);
 
 #ifdef __cplusplus
 }

@@ -5,17 +5,20 @@
  *
  * The public handle of a transaction and the object below have the same tag, struct stet_txn. In this
  * folder the handle is called struct stet_tx, so that the compiler tells them apart; likewise struct
- * stet_change, an edit of a tree below, is called struct stet_tx_change.
+ * stet_change, an edit of a tree below, is called struct stet_tx_change, and struct stet_record, of the log
+ * below, struct stet_table_record.
  */
 #ifndef STET_API_INTERNAL_H
 #define STET_API_INTERNAL_H
 
 #define stet_txn stet_tx
 #define stet_change stet_tx_change
+#define stet_record stet_table_record
 #include "stetfs.h"
 #include "stetfs_lowlevel.h"
 #undef stet_txn
 #undef stet_change
+#undef stet_record
 
 #include "api/volume.h"
 #include "base/assert.h"
@@ -377,6 +380,21 @@ STET_CHECKED int stet_api_setattr_(struct stet_api_op *op, uint64_t ino,
 /* In an operation: entries from the first name > after on. Returns how many. */
 STET_CHECKED int stet_api_entries_(struct stet_api_op *op, uint64_t dir, const char *after,
 				   struct stet_dir_entry *entries, size_t cap);
+
+/// Tables (table.c) ///
+
+struct stet_table {
+	/* --- set at open, then constant --- */
+	struct stet_volume *vol;
+	uint64_t ino;
+	bool writable;
+};
+
+/* Fills what was planned, without the lock, and gives back what the plan holds. */
+STET_CHECKED int stet_api_fill_(struct stet_volume *vol, struct stet_fs_fill *fill, int rc);
+/* The public bounds (NULL: all) as those below. -EINVAL */
+STET_CHECKED int stet_api_bounds_(const struct stet_table *table, const struct stet_bounds *bounds,
+				  struct stet_fs_bounds *ret);
 
 /// What a transaction touches (touched.c) ///
 

@@ -412,6 +412,7 @@ static int apply(struct part *p, struct stet_tx *tx)
 
 	stet_api_lock_(tx->vol);
 	rc = stet_fs_revert(&ctx, &part);
+	tx->changes++;
 	for (size_t i = 0; i < p->ino_count && !rc; i++)
 		forget_dirty(tx, p->ino[i]);
 	stet_api_unlock_(tx->vol);

@@ -1,6 +1,6 @@
 /* touched.c - what a transaction touches, in the words of the public header.
  *
- * The keys of its write-set come in order: of each inode first INODE, then XATTRs, DIRENTs, EXTENTs. So
+ * The keys of its write-set come in order: of each inode first INODE, then XATTRs, DIRENTs, EXTENTs, RECORDs. So
  * what becomes of the inode and its old size are known when the rest arrives.
  *
  * Whether data was added or changed cannot be seen from the keys alone (the last block of a file is
@@ -166,6 +166,8 @@ static int add_key(void *arg, const struct stet_key *key, const struct stet_val 
 		return rc;
 	if (kind == STET_KIND_XATTR)
 		entry->what |= STET_LL_TOUCHED_XATTR;
+	else if (kind == STET_KIND_RECORD)
+		entry->what |= STET_LL_TOUCHED_DATA;
 	else if (kind == STET_KIND_EXTENT)
 		entry->what |= data_change(c, ino);
 	else if (kind == STET_KIND_DIRENT) {

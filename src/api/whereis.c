@@ -87,7 +87,11 @@ bool stet_api_where_(struct stet_volume *vol, const struct stet_key *key, struct
 	stet_finder_close_(&f);
 	if (!path)
 		return false;
-	if (kind == STET_KIND_XATTR) {
+	if (kind == STET_KIND_RECORD) {
+		stet_text_puts(ret, "the record ");
+		stet_text_name(ret, key->b + head, key->bytes - head);
+		print(ret, " of table ", path);
+	} else if (kind == STET_KIND_XATTR) {
 		stet_text_name(ret, key->b + head, key->bytes - head);
 		print(ret, " of ", path);
 	} else {

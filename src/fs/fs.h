@@ -245,6 +245,12 @@ struct stet_fs_bounds {
 };
 STET_CHECKED int stet_fs_bounds(uint64_t table, const struct stet_fs_limits *limits,
 				struct stet_fs_bounds *ret);
+/* What is left of the bounds behind a key (reverse: before it). */
+void stet_fs_bounds_pass(struct stet_fs_bounds *bounds, uint64_t table, struct stet_fs_key key,
+			 bool reverse);
+/* What of the bounds is at or behind a key (reverse: at or before it). -EINVAL */
+STET_CHECKED int stet_fs_bounds_seek(struct stet_fs_bounds *bounds, uint64_t table,
+				     struct stet_fs_key key, bool reverse);
 /* Takes a record: go on; enough; or it is not taken, and the step ends before it. < 0: an error. */
 #define STET_FS_RECORD_NEXT 0
 #define STET_FS_RECORD_LAST 1

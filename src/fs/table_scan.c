@@ -40,6 +40,18 @@ static int set_key(struct stet_key *key, uint64_t table, struct stet_fs_key name
 	return 0;
 }
 
+static void raise_from(struct stet_fs_bounds *bounds, const struct stet_key *key)
+{
+	if (cmp(key, &bounds->from) > 0)
+		stet_key_copy(&bounds->from, key);
+}
+
+static void lower_to(struct stet_fs_bounds *bounds, const struct stet_key *key)
+{
+	if (cmp(key, &bounds->to) < 0)
+		stet_key_copy(&bounds->to, key);
+}
+
 int stet_fs_bounds(uint64_t table, const struct stet_fs_limits *limits, struct stet_fs_bounds *ret)
 {
 	struct stet_key key;
@@ -60,8 +72,7 @@ int stet_fs_bounds(uint64_t table, const struct stet_fs_limits *limits, struct s
 			return rc;
 		if (limits->after_from)
 			key_behind(&key);
-		if (cmp(&key, &ret->from) > 0)
-			stet_key_copy(&ret->from, &key);
+		raise_from(ret, &key);
 	}
 	if (limits->to.bytes) {
 		rc = set_key(&key, table, limits->to);
@@ -69,8 +80,38 @@ int stet_fs_bounds(uint64_t table, const struct stet_fs_limits *limits, struct s
 			return rc;
 		if (limits->with_to)
 			key_behind(&key);
-		if (cmp(&key, &ret->to) < 0)
-			stet_key_copy(&ret->to, &key);
+		lower_to(ret, &key);
+	}
+	return 0;
+}
+
+void stet_fs_bounds_pass(struct stet_fs_bounds *bounds, uint64_t table, struct stet_fs_key key,
+			 bool reverse)
+{
+	struct stet_key at;
+
+	stet_key_record(&at, table, key.bytes, key.len);
+	if (reverse) {
+		lower_to(bounds, &at);
+		return;
+	}
+	key_behind(&at);
+	raise_from(bounds, &at);
+}
+
+int stet_fs_bounds_seek(struct stet_fs_bounds *bounds, uint64_t table, struct stet_fs_key key,
+			bool reverse)
+{
+	struct stet_key at;
+	int rc = key.len == 0 ? STET_FAIL(-EINVAL, "an empty key") : set_key(&at, table, key);
+
+	if (rc)
+		return rc;
+	if (reverse) {
+		key_behind(&at);
+		lower_to(bounds, &at);
+	} else {
+		raise_from(bounds, &at);
 	}
 	return 0;
 }

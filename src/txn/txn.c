@@ -225,6 +225,11 @@ static void print_subject(struct stet_text *t, const struct stet_key *key)
 		stet_text_name(t, key->b + head, key->bytes - head);
 		stet_text_printf(t, " of inode %llu", (unsigned long long)ino);
 		return;
+	case STET_KIND_RECORD:
+		stet_text_puts(t, "the record ");
+		stet_text_name(t, key->b + head, key->bytes - head);
+		stet_text_printf(t, " of table %llu", (unsigned long long)ino);
+		return;
 	default:
 		stet_text_printf(t, "inode %llu", (unsigned long long)ino);
 	}
