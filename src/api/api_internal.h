@@ -5,20 +5,17 @@
  *
  * The public handle of a transaction and the object below have the same tag, struct stet_txn. In this
  * folder the handle is called struct stet_tx, so that the compiler tells them apart; likewise struct
- * stet_change, an edit of a tree below, is called struct stet_tx_change, and struct stet_record, of the log
- * below, struct stet_table_record.
+ * stet_change, an edit of a tree below, is called struct stet_tx_change.
  */
 #ifndef STET_API_INTERNAL_H
 #define STET_API_INTERNAL_H
 
 #define stet_txn stet_tx
 #define stet_change stet_tx_change
-#define stet_record stet_table_record
 #include "stetfs.h"
 #include "stetfs_lowlevel.h"
 #undef stet_txn
 #undef stet_change
-#undef stet_record
 
 #include "api/volume.h"
 #include "base/assert.h"

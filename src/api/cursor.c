@@ -169,7 +169,7 @@ static int check_batch(struct stet_cursor *c)
 	return 0;
 }
 
-static int next_locked(struct stet_cursor *c, struct stet_table_record *ret)
+static int next_locked(struct stet_cursor *c, struct stet_record *ret)
 {
 	const struct item *item;
 	int rc = check_batch(c);
@@ -180,7 +180,7 @@ static int next_locked(struct stet_cursor *c, struct stet_table_record *ret)
 		return rc;
 	item = &c->item[c->next++];
 	c->given++;
-	*ret = (struct stet_table_record){
+	*ret = (struct stet_record){
 		.key = c->buf.p + item->key_off,
 		.key_len = item->key_len,
 		.value = c->keys_only ? NULL : c->buf.p + item->value_off,
@@ -189,7 +189,7 @@ static int next_locked(struct stet_cursor *c, struct stet_table_record *ret)
 	return 1;
 }
 
-int stet_cursor_next(struct stet_cursor *cursor, struct stet_table_record *ret)
+int stet_cursor_next(struct stet_cursor *cursor, struct stet_record *ret)
 {
 	int rc = stet_api_check_handle_(cursor);
 
@@ -310,7 +310,7 @@ void stet_cursor_close(struct stet_cursor *cursor)
 int stet_scan(struct stet_table *table, struct stet_tx *txn, const struct stet_bounds *bounds,
 	      stet_scan_fn *fn, void *arg)
 {
-	struct stet_table_record record;
+	struct stet_record record;
 	struct stet_cursor *cursor;
 	int rc = stet_cursor_open(table, txn, bounds, &cursor);
 

@@ -133,7 +133,7 @@ static int dump_segments(struct dump *d, struct stet_volume *vol)
 static int dump_pseg(void *arg, const struct stet_pseg *pseg, const uint8_t *summary)
 {
 	struct dump *d = arg;
-	struct stet_record rec;
+	struct stet_log_record rec;
 	uint32_t pos = 0;
 	int rc;
 

@@ -294,7 +294,7 @@ int stet_record_append(struct stet_buf *records, enum stet_record_type type, con
 
 /* As payload_at. */
 static bool record_at(const uint8_t *area, uint32_t area_bytes, uint32_t *pos,
-		      struct stet_record *ret)
+		      struct stet_log_record *ret)
 {
 	struct stet_record_disk disk;
 	uint32_t left = area_bytes - *pos;
@@ -306,7 +306,7 @@ static bool record_at(const uint8_t *area, uint32_t area_bytes, uint32_t *pos,
 	body_bytes = (uint64_t)le16_get(disk.key_bytes) + le32_get(disk.value_bytes);
 	if (left - RECORD_HEADER_BYTES < body_bytes)
 		return false;
-	*ret = (struct stet_record){
+	*ret = (struct stet_log_record){
 		.type = (enum stet_record_type)disk.type,
 		.key_bytes = le16_get(disk.key_bytes),
 		.value_bytes = le32_get(disk.value_bytes),
@@ -318,7 +318,7 @@ static bool record_at(const uint8_t *area, uint32_t area_bytes, uint32_t *pos,
 }
 
 /* The lengths that a type may have; false for types that version 1 does not know. */
-static bool record_lengths_valid(const struct stet_record *rec)
+static bool record_lengths_valid(const struct stet_log_record *rec)
 {
 	bool key = rec->key_bytes >= 1 && rec->key_bytes <= STET_ITEM_KEY_MAX;
 
@@ -346,7 +346,7 @@ static bool record_lengths_valid(const struct stet_record *rec)
 static int verify_records(const uint8_t *summary, const struct stet_pseg *pseg)
 {
 	const uint8_t *area = summary + HEADER_BYTES + pseg->table_bytes;
-	struct stet_record rec;
+	struct stet_log_record rec;
 	uint32_t pos = 0;
 
 	while (record_at(area, pseg->record_bytes, &pos, &rec)) {
@@ -362,7 +362,7 @@ static int verify_records(const uint8_t *summary, const struct stet_pseg *pseg)
 }
 
 bool stet_record_next(const uint8_t *summary, const struct stet_pseg *pseg, uint32_t *pos,
-		      struct stet_record *ret)
+		      struct stet_log_record *ret)
 {
 	STET_ASSERT_CMP(*pos, <=, pseg->record_bytes);
 	return record_at(summary + HEADER_BYTES + pseg->table_bytes, pseg->record_bytes, pos, ret);
@@ -382,7 +382,7 @@ int stet_pseg_verify(const uint8_t *summary, const struct stet_pseg *pseg)
 	return verify_records(summary, pseg);
 }
 
-static int verify_patch(const struct stet_record *rec, uint32_t seg_blocks)
+static int verify_patch(const struct stet_log_record *rec, uint32_t seg_blocks)
 {
 	struct stet_addr base = { stet_get_le64(rec->value) };
 	uint32_t offset = stet_get_le32(rec->value + PATCH_OFFSET_AT);
@@ -400,7 +400,7 @@ static int verify_patch(const struct stet_record *rec, uint32_t seg_blocks)
 	return 0;
 }
 
-int stet_record_verify(const struct stet_record *rec, uint32_t seg_blocks)
+int stet_record_verify(const struct stet_log_record *rec, uint32_t seg_blocks)
 {
 	struct stet_rec_segment seg;
 	struct stet_run run;
@@ -514,7 +514,7 @@ void stet_pseg_print(struct stet_text *t, const struct stet_pseg *pseg)
 			 pseg->record_bytes, pseg->wall_ns, pseg->check, pseg->prev_check);
 }
 
-static void print_run(struct stet_text *t, const struct stet_record *rec)
+static void print_run(struct stet_text *t, const struct stet_log_record *rec)
 {
 	struct stet_run run;
 
@@ -528,7 +528,7 @@ static void print_run(struct stet_text *t, const struct stet_record *rec)
 			 run.root_level, run.serial, run.commit_ns, run.item_count);
 }
 
-void stet_record_print(struct stet_text *t, const struct stet_record *rec)
+void stet_record_print(struct stet_text *t, const struct stet_log_record *rec)
 {
 	struct stet_rec_segment seg;
 

@@ -146,7 +146,7 @@ struct stet_rec_segment {
 #define STET_PATCH_HEADER_BYTES 16u
 #define STET_PATCH_VALUE_MAX (STET_PATCH_HEADER_BYTES + STET_BLOCK_SIZE)
 
-struct stet_record {
+struct stet_log_record {
 	enum stet_record_type type;
 	uint16_t key_bytes;
 	uint32_t value_bytes;
@@ -191,10 +191,10 @@ STET_CHECKED int stet_record_append(struct stet_buf *records, enum stet_record_t
 bool stet_payload_next(const uint8_t *summary, const struct stet_pseg *pseg, uint32_t *pos,
 		       uint32_t *first_block, struct stet_payload *ret);
 bool stet_record_next(const uint8_t *summary, const struct stet_pseg *pseg, uint32_t *pos,
-		      struct stet_record *ret);
+		      struct stet_log_record *ret);
 
 /* Verifies key and value of a record that a verified summary holds, by its type. -EUCLEAN. */
-STET_CHECKED int stet_record_verify(const struct stet_record *rec, uint32_t seg_blocks);
+STET_CHECKED int stet_record_verify(const struct stet_log_record *rec, uint32_t seg_blocks);
 void stet_rec_segment_encode(const struct stet_rec_segment *seg, struct stet_rec_segment_disk *out);
 STET_CHECKED int stet_rec_segment_decode(const void *in, size_t len_bytes,
 					 struct stet_rec_segment *ret_seg);
@@ -202,7 +202,7 @@ STET_CHECKED int stet_rec_segment_decode(const void *in, size_t len_bytes,
 /* Blocks that a summary with these areas takes. */
 uint32_t stet_pseg_summary_blocks(size_t table_bytes, size_t record_bytes);
 void stet_pseg_print(struct stet_text *t, const struct stet_pseg *pseg);
-void stet_record_print(struct stet_text *t, const struct stet_record *rec);
+void stet_record_print(struct stet_text *t, const struct stet_log_record *rec);
 
 struct stet_run {
 	struct stet_node_ptr root;

@@ -108,7 +108,7 @@ uint64_t stet_log_bytes_since(const struct stet_log *log, uint64_t chain_serial)
 struct stet_log_visitor {
 	/* A record of a batch that counts, in order; cut is the batch's serial. SEGMENT records are the
 	 * log's own and not shown. */
-	int (*record)(void *arg, uint64_t cut, int64_t wall_ns, const struct stet_record *rec);
+	int (*record)(void *arg, uint64_t cut, int64_t wall_ns, const struct stet_log_record *rec);
 	/* The batch is complete. */
 	int (*batch_end)(void *arg, uint64_t cut, int64_t wall_ns);
 	void *arg;

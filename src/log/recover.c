@@ -177,7 +177,7 @@ static bool slot_is_bad(const struct stet_log *log, uint32_t slot)
 	return info.state == STET_SEG_BAD;
 }
 
-static int adopt_record(struct stet_log *log, const struct stet_record *rec, uint64_t serial)
+static int adopt_record(struct stet_log *log, const struct stet_log_record *rec, uint64_t serial)
 {
 	struct stet_rec_segment seg;
 	int rc = stet_rec_segment_decode(rec->value, rec->value_bytes, &seg);
@@ -195,7 +195,7 @@ static int deliver_records(struct roll *roll, const struct stet_pseg *commit,
 			   const struct stet_pseg *pseg, const uint8_t *summary)
 {
 	const struct stet_log_visitor *v = roll->visitor;
-	struct stet_record rec;
+	struct stet_log_record rec;
 	uint32_t pos = 0;
 
 	while (stet_record_next(summary, pseg, &pos, &rec)) {

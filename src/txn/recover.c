@@ -39,7 +39,7 @@ static int hold_extent(struct stet_engine *engine, const struct stet_extent *e)
 	return 0;
 }
 
-static int publish(struct stet_engine *engine, const struct stet_record *rec,
+static int publish(struct stet_engine *engine, const struct stet_log_record *rec,
 		   struct stet_version *v, uint64_t cut)
 {
 	int rc = stet_delta_publish_(engine, rec->key, rec->key_bytes, v, cut, true);
@@ -53,7 +53,7 @@ static int publish(struct stet_engine *engine, const struct stet_record *rec,
 	return rc;
 }
 
-static int replay_put(struct stet_engine *engine, const struct stet_record *rec, uint64_t cut)
+static int replay_put(struct stet_engine *engine, const struct stet_log_record *rec, uint64_t cut)
 {
 	struct stet_version *v;
 	int rc = 0;
@@ -70,7 +70,7 @@ static int replay_put(struct stet_engine *engine, const struct stet_record *rec,
 	return rc ? rc : publish(engine, rec, v, cut);
 }
 
-static int replay_del(struct stet_engine *engine, const struct stet_record *rec, uint64_t cut)
+static int replay_del(struct stet_engine *engine, const struct stet_log_record *rec, uint64_t cut)
 {
 	struct stet_version *v;
 	int rc = stet_version_bytes_(STET_V_DEL, NULL, 0, 0, &v);
@@ -88,7 +88,8 @@ static int read_block(struct stet_engine *engine, struct stet_addr addr, uint32_
 }
 
 /* The block as the delta has it under exactly this key. */
-static int current_block(struct stet_engine *engine, const struct stet_record *rec, uint8_t *out)
+static int current_block(struct stet_engine *engine, const struct stet_log_record *rec,
+			 uint8_t *out)
 {
 	struct stet_dnode *dnode = stet_delta_node_(engine, rec->key, rec->key_bytes);
 	const struct stet_version *v = dnode ? dnode->newest : NULL;
@@ -104,7 +105,7 @@ static int current_block(struct stet_engine *engine, const struct stet_record *r
 	return rc ? rc : read_block(engine, e.addr, stet_get_le32(e.crcs), out);
 }
 
-static int patch_base(struct stet_engine *engine, const struct stet_record *rec, uint8_t *out)
+static int patch_base(struct stet_engine *engine, const struct stet_log_record *rec, uint8_t *out)
 {
 	uint64_t base = stet_get_le64(rec->value);
 
@@ -116,7 +117,7 @@ static int patch_base(struct stet_engine *engine, const struct stet_record *rec,
 }
 
 /* A3: the block's content is lost; what names it must answer EIO. */
-static int publish_unreadable(struct stet_engine *engine, const struct stet_record *rec,
+static int publish_unreadable(struct stet_engine *engine, const struct stet_log_record *rec,
 			      uint64_t cut)
 {
 	uint8_t value[STET_EXTENT_VALUE_MAX], crcs[4];
@@ -134,7 +135,7 @@ static int publish_unreadable(struct stet_engine *engine, const struct stet_reco
 	return rc ? rc : publish(engine, rec, v, cut);
 }
 
-static int replay_patch(struct stet_engine *engine, const struct stet_record *rec, uint64_t cut)
+static int replay_patch(struct stet_engine *engine, const struct stet_log_record *rec, uint64_t cut)
 {
 	struct stet_databuf *buf;
 	struct stet_version *v;
@@ -196,7 +197,7 @@ static uint64_t last_run_serial(const struct stet_engine *engine)
 		    : engine->root->cut;
 }
 
-static int replay_run(struct stet_engine *engine, const struct stet_record *rec, uint64_t cut)
+static int replay_run(struct stet_engine *engine, const struct stet_log_record *rec, uint64_t cut)
 {
 	struct stet_runref *ref = stet_calloc(1, sizeof(*ref));
 
@@ -220,7 +221,7 @@ static int replay_run(struct stet_engine *engine, const struct stet_record *rec,
 	return 0;
 }
 
-static int replay_next_ino(struct stet_engine *engine, const struct stet_record *rec)
+static int replay_next_ino(struct stet_engine *engine, const struct stet_log_record *rec)
 {
 	uint64_t next = stet_get_le64(rec->value);
 
@@ -229,7 +230,8 @@ static int replay_next_ino(struct stet_engine *engine, const struct stet_record 
 	return 0;
 }
 
-static int replay_record(void *arg, uint64_t cut, int64_t wall_ns, const struct stet_record *rec)
+static int replay_record(void *arg, uint64_t cut, int64_t wall_ns,
+			 const struct stet_log_record *rec)
 {
 	struct stet_engine *engine = arg;
 	int rc = stet_record_verify(rec, engine->sb.seg_blocks); /* A4 */

@@ -203,7 +203,7 @@ static void add_node(struct atlas *a, uint32_t tree, uint32_t level,
 static void add_records(struct atlas *a, uint32_t part, const struct stet_pseg *pseg, bool live)
 {
 	const uint8_t *summary = a->bytes + a->parts.v[part].off;
-	struct stet_record rec;
+	struct stet_log_record rec;
 	uint32_t pos = 0;
 
 	while (live && stet_record_next(summary, pseg, &pos, &rec)) {
@@ -231,7 +231,7 @@ static void add_records(struct atlas *a, uint32_t part, const struct stet_pseg *
 static void note_segments(struct atlas *a, const uint8_t *summary, const struct stet_pseg *pseg)
 {
 	struct stet_rec_segment seg;
-	struct stet_record rec;
+	struct stet_log_record rec;
 	uint32_t pos = 0;
 
 	learn_segment(a, stet_addr_seg(pseg->self.addr), pseg->self.slot);

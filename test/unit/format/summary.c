@@ -132,7 +132,7 @@ static int use(const uint8_t *summary, uint32_t have_blocks, uint32_t *ret_paylo
 {
 	struct stet_text t = { .p = NULL };
 	struct stet_payload payload;
-	struct stet_record rec;
+	struct stet_log_record rec;
 	struct stet_pseg pseg;
 	uint32_t first = 0;
 	uint32_t pos = 0;
@@ -446,7 +446,7 @@ static void payload_rules(void **state)
 
 static int verify_one_record(uint8_t type, const struct stet_key *k, const void *value, size_t n)
 {
-	struct stet_record rec = {
+	struct stet_log_record rec = {
 		.type = (enum stet_record_type)type,
 		.key = k ? k->b : NULL,
 		.key_bytes = k ? k->bytes : 0,

@@ -66,7 +66,7 @@ void lt_mkfs(struct lt_vol *vol, struct stet_device *device, const struct stet_s
 	lt_checkpoint(vol, UINT64_MAX);
 }
 
-static int on_record(void *arg, uint64_t cut, int64_t wall_ns, const struct stet_record *rec)
+static int on_record(void *arg, uint64_t cut, int64_t wall_ns, const struct stet_log_record *rec)
 {
 	struct lt_vol *vol = arg;
 
