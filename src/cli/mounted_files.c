@@ -3,12 +3,16 @@
  * I1. Only regular files are opened: a device or a FIFO in the volume is never meant itself.
  * I2. A file is reached by a descriptor that was resolved within the volume (nodes.c); what the
  *     system offers only by path is done through /proc/self/fd, which leads to just that file.
+ * I3. A table is told from a file by what the daemon gives it (control.h).
  */
 #include "cli/mounted_internal.h"
+
+#include "fuse/control.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
 #include <sys/xattr.h>
@@ -74,6 +78,22 @@ static void fill(const struct stat *st, struct stet_stat *ret)
 	};
 }
 
+/* I3 */
+static void fill_table(int fd, const struct stat *st, struct stet_stat *ret)
+{
+	char at[FD_PATH_MAX], text[24];
+	ssize_t len;
+
+	if (!S_ISREG(st->st_mode) || st->st_blksize != STET_CONTROL_TABLE_BLKSIZE)
+		return;
+	len = getxattr(fd_path(fd, at), STET_CONTROL_TABLE_XATTR, text, sizeof(text) - 1);
+	if (len <= 0)
+		return;
+	text[len] = '\0';
+	ret->mode = STET_S_IFTABLE | (ret->mode & 07777);
+	ret->size = strtoull(text, NULL, 10);
+}
+
 int stet_cli_mounted_statat_(struct stet_cli_mounted *m, uint64_t dir, const char *path,
 			     unsigned flags, struct stet_stat *ret)
 {
@@ -87,6 +107,7 @@ int stet_cli_mounted_statat_(struct stet_cli_mounted *m, uint64_t dir, const cha
 	rc = result(fstat(fd, &st));
 	if (!rc) {
 		fill(&st, ret);
+		fill_table(fd, &st, ret);
 		stet_cli_nodes_learn_(stet_cli_mounted_nodes_(m), st.st_ino, dir, path, follow);
 	}
 	if (!rc && (flags & STET_CLI_AT_ALL))

@@ -22,10 +22,12 @@
  *     where the change would have to wait it is left out. The kernel asks for the time after each
  *     request to read.
  */
+#include "fuse/control.h"
 #include "fuse/fuse_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -250,6 +252,8 @@ void stet_fuse_op_setattr_(fuse_req_t req, fuse_ino_t id, struct stat *attr, int
 	rc = stet_fuse_check_owner_(call.server, &set);
 	if (!rc && is_old && (set.set & STET_SET_SIZE))
 		rc = -ESTALE; /* I1 */
+	if (!rc && (set.set & STET_SET_SIZE) && stet_fuse_is_table_(call.node->type))
+		rc = -EPERM;
 	if (!rc && !(set.set & STET_SET_MODE))
 		rc = stet_fuse_kill_privileges_(&call);
 	if (!rc)
@@ -330,6 +334,31 @@ static bool is_kept(const char *name)
 	       strcmp(name, "system.posix_acl_default") == 0;
 }
 
+/* I6 */
+static bool is_table_name(const struct stet_fuse_call *call, const char *name)
+{
+	return call->node->kind == STET_FUSE_NODE_INO && stet_fuse_is_table_(call->node->type) &&
+	       strcmp(name, STET_CONTROL_TABLE_XATTR) == 0;
+}
+
+static ssize_t get_count(struct stet_fuse_call *call, char *buf, size_t cap)
+{
+	struct stet_stat st;
+	char text[24];
+	int rc = stet_ll_getattr(call->server->vol, call->txn, call->node->ino, STET_LL_NOWAIT,
+				 &st);
+	int len;
+
+	if (rc)
+		return rc;
+	len = snprintf(text, sizeof(text), "%llu", (unsigned long long)st.size);
+	if (cap > 0 && (size_t)len > cap)
+		return -ERANGE;
+	if (cap > 0)
+		memcpy(buf, text, (size_t)len);
+	return len;
+}
+
 void stet_fuse_op_getxattr_(fuse_req_t req, fuse_ino_t id, const char *name, size_t cap)
 {
 	struct stet_fuse_call call;
@@ -344,6 +373,8 @@ void stet_fuse_op_getxattr_(fuse_req_t req, fuse_ino_t id, const char *name, siz
 		n = -EOPNOTSUPP;
 	else if (cap && !(buf = malloc(cap)))
 		n = -ENOMEM;
+	else if (is_table_name(&call, name))
+		n = get_count(&call, buf, cap);
 	else
 		n = stet_ll_getxattr(call.server->vol, call.txn, call.node->ino, name,
 				     STET_LL_NOWAIT, buf, cap);
@@ -372,7 +403,9 @@ void stet_fuse_op_setxattr_(fuse_req_t req, fuse_ino_t id, const char *name, con
 		how |= STET_XATTR_REPLACE;
 	if (stet_fuse_kills_privileges_())
 		how |= STET_LL_KILL_SGID;
-	if (is_kept(name))
+	if (is_table_name(&call, name))
+		rc = -EPERM;
+	else if (is_kept(name))
 		rc = stet_ll_setxattr(call.server->vol, write_txn(&call), call.node->ino, name,
 				      value, len, how);
 	if (!rc)
@@ -399,9 +432,11 @@ static size_t hide(char *names, size_t len, bool root)
 	return kept;
 }
 
-/* All names, in memory of the caller's. */
+/* All names, in memory of the caller's; of a table with one more (I6). */
 static ssize_t list_all(struct stet_fuse_call *call, char **ret)
 {
+	bool is_table = stet_fuse_is_table_(call->node->type);
+	size_t more = is_table ? sizeof(STET_CONTROL_TABLE_XATTR) : 0, len = 0;
 	struct stet_volume *vol = call->server->vol;
 	uint64_t ino = call->node->ino;
 	ssize_t n;
@@ -410,14 +445,20 @@ static ssize_t list_all(struct stet_fuse_call *call, char **ret)
 		free(*ret);
 		*ret = NULL;
 		n = stet_ll_listxattr(vol, call->txn, ino, STET_LL_NOWAIT, NULL, 0);
-		if (n <= 0)
+		if (n < 0 || (n == 0 && !is_table))
 			return n;
-		*ret = malloc((size_t)n);
+		*ret = malloc((size_t)n + more);
 		if (!*ret)
 			return -ENOMEM;
-		n = stet_ll_listxattr(vol, call->txn, ino, STET_LL_NOWAIT, *ret, (size_t)n);
+		if (n > 0)
+			n = stet_ll_listxattr(vol, call->txn, ino, STET_LL_NOWAIT, *ret, (size_t)n);
 	} while (n == -ERANGE);
-	return n > 0 ? (ssize_t)hide(*ret, (size_t)n, fuse_req_ctx(call->req)->uid == 0) : n;
+	if (n < 0)
+		return n;
+	len = hide(*ret, (size_t)n, fuse_req_ctx(call->req)->uid == 0);
+	if (is_table)
+		memcpy(*ret + len, STET_CONTROL_TABLE_XATTR, more);
+	return (ssize_t)(len + more);
 }
 
 void stet_fuse_op_listxattr_(fuse_req_t req, fuse_ino_t id, size_t cap)
@@ -449,7 +490,9 @@ void stet_fuse_op_removexattr_(fuse_req_t req, fuse_ino_t id, const char *name)
 
 	if (!stet_fuse_call_begin_(&call, req, id, STET_FUSE_NO_GUARDS))
 		return;
-	if (is_kept(name))
+	if (is_table_name(&call, name))
+		rc = -EPERM;
+	else if (is_kept(name))
 		rc = stet_ll_removexattr(call.server->vol, write_txn(&call), call.node->ino, name,
 					 STET_LL_NOWAIT);
 	if (!rc)

@@ -35,6 +35,13 @@
 
 struct stet_control; /* a connection: stet_control_open .. stet_control_close */
 
+/// Tables on a mount ///
+
+/** A table looks like a regular file that cannot be opened. It has this block size, and this extended
+ * attribute: the number of its records, in decimal. */
+#define STET_CONTROL_TABLE_BLKSIZE 512
+#define STET_CONTROL_TABLE_XATTR "user.stetfs.table"
+
 /// Finding mounts ///
 
 /** What the runtime record of a mount says. */

@@ -51,6 +51,15 @@
 
 #define STET_FUSE_DOT_STET ".stet"
 
+/* Tables look like regular files, which cannot be opened; see reply.c, I6. */
+static inline bool stet_fuse_is_table_(uint32_t mode)
+{
+	return (mode & 0170000u) == STET_S_IFTABLE;
+}
+
+/* The mode that the kernel is told. */
+uint32_t stet_fuse_show_mode_(uint32_t mode);
+
 /* Node ids that are always there; the others count up from FIRST. */
 enum {
 	STET_FUSE_ID_ROOT = FUSE_ROOT_ID,

@@ -281,7 +281,7 @@ static struct batch *pack(const struct stet_ll_entry *entry, size_t count, uint6
 		size_t len = strlen(entry[i].name) + 1;
 
 		b->entry[i].ino = entry[i].stat.ino;
-		b->entry[i].mode = entry[i].stat.mode;
+		b->entry[i].mode = stet_fuse_show_mode_(entry[i].stat.mode);
 		b->entry[i].name_at = (uint32_t)names;
 		memcpy(b->names + names, entry[i].name, len);
 		names += len;

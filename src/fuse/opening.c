@@ -464,6 +464,8 @@ void stet_fuse_open_(struct stet_fuse_call *call, const struct fuse_file_info *f
 
 	if (call->node->kind != STET_FUSE_NODE_INO || call->node->type == S_IFDIR)
 		rc = -EISDIR;
+	else if (stet_fuse_is_table_(call->node->type))
+		rc = -EPERM;
 	else if (wants_write(fi->flags) && call->view->read_only)
 		rc = -EROFS;
 	else if (wants_write(fi->flags) && call->view->kind == STET_FUSE_OLD)

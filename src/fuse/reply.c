@@ -14,7 +14,11 @@
  * I5. With uid= or gid= the kernel is told one owner for all files, and decides by that who may do
  *     what. What is made is stored as his too; what there is keeps the owner that the volume says, and
  *     cannot be given to anybody: there would be nothing to see of it.
+ * I6. A table is shown as a regular file, which nobody can open (EPERM). Its size is that of what a file with
+ *     a byte for each record would have, but never 0: programs that copy trees try to open it, and say so,
+ *     instead of making an empty file of it.
  */
+#include "fuse/control.h"
 #include "fuse/fuse_internal.h"
 
 #include <errno.h>
@@ -83,6 +87,12 @@ uint64_t stet_fuse_show_ino_(const struct stet_fuse_view *view, uint64_t ino)
 	return ino | view->tag << 48;
 }
 
+/* I6 */
+uint32_t stet_fuse_show_mode_(uint32_t mode)
+{
+	return stet_fuse_is_table_(mode) ? S_IFREG | (mode & 07777) : mode;
+}
+
 void stet_fuse_fill_(const struct stet_fuse_server *server, const struct stet_fuse_view *view,
 		     const struct stet_stat *st, struct stat *ret)
 {
@@ -90,7 +100,7 @@ void stet_fuse_fill_(const struct stet_fuse_server *server, const struct stet_fu
 
 	*ret = (struct stat){
 		.st_ino = stet_fuse_show_ino_(view, st->ino),
-		.st_mode = st->mode,
+		.st_mode = stet_fuse_show_mode_(st->mode),
 		.st_nlink = st->nlink,
 		.st_uid = o->has_uid ? o->uid : st->uid, /* I5 */
 		.st_gid = o->has_gid ? o->gid : st->gid,
@@ -102,6 +112,11 @@ void stet_fuse_fill_(const struct stet_fuse_server *server, const struct stet_fu
 		.st_mtim = timespec_of(st->mtime_ns),
 		.st_ctim = timespec_of(st->ctime_ns),
 	};
+	if (!stet_fuse_is_table_(st->mode))
+		return;
+	ret->st_blksize = STET_CONTROL_TABLE_BLKSIZE;
+	if (ret->st_size == 0)
+		ret->st_size = 1;
 }
 
 /* I1, I2 */
@@ -126,7 +141,8 @@ static double timeout_locked(const struct stet_fuse_call *call, uint64_t ino)
 /* publish.c, I6 */
 static void limit_size_locked(const struct stet_fuse_call *call, uint64_t ino, struct stat *attr)
 {
-	if (call->view->kind == STET_FUSE_MAIN && S_ISREG(attr->st_mode))
+	if (call->view->kind == STET_FUSE_MAIN && S_ISREG(attr->st_mode) &&
+	    attr->st_blksize != STET_CONTROL_TABLE_BLKSIZE)
 		attr->st_size = (off_t)stet_fuse_size_locked_(call->server, ino,
 							      (uint64_t)attr->st_size);
 }

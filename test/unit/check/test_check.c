@@ -159,6 +159,125 @@ static void test_parts_left_over(void **state)
 	close_bad(u);
 }
 
+/* --- tables --- */
+
+static struct unit *with_table(uint64_t *ret_ino)
+{
+	static const uint8_t value[300000];
+	struct unit *u = unit_create(NULL);
+
+	assert_int_equal(unit_make(u, NULL, STET_ROOT_INO, "t", STET_MODE_TABLE | 0600, ret_ino),
+			 0);
+	assert_int_equal(unit_put(u, NULL, *ret_ino, "small", "1", 1, 0), 0);
+	assert_int_equal(unit_put(u, NULL, *ret_ino, "large", value, sizeof(value), 0), 0);
+	assert_int_equal(unit_put(u, NULL, *ret_ino, "other", value, 5000, 0), 0);
+	EXPECT_SOUND(u);
+	unit_flush(u, true);
+	EXPECT_SOUND(u);
+	return u;
+}
+
+static void record_key(struct stet_key *key, uint64_t table, const char *name)
+{
+	stet_key_record(key, table, name, strlen(name));
+}
+
+static void test_record_gone(void **state)
+{
+	struct stet_key key;
+	uint64_t ino;
+	struct unit *u = with_table(&ino);
+
+	(void)state;
+	record_key(&key, ino, "small");
+	put(u, &key, NULL, 0);
+	EXPECT(u, STET_PROBLEM_TABLE_COUNT);
+	close_bad(u);
+	u = with_table(&ino);
+	record_key(&key, ino, "large");
+	put(u, &key, NULL, 0);
+	EXPECT(u, STET_PROBLEM_TABLE_COUNT, STET_PROBLEM_RECORD_LEFTOVER);
+	close_bad(u);
+}
+
+static void test_record_blocks_gone(void **state)
+{
+	struct stet_key key;
+	uint64_t ino;
+	struct unit *u = with_table(&ino);
+
+	(void)state;
+	first_key(u, ino, STET_KIND_EXTENT, &key);
+	put(u, &key, NULL, 0);
+	EXPECT(u, STET_PROBLEM_BLOCK_COUNT, STET_PROBLEM_RECORD_VALUE);
+	assert_int_equal(unit_get(u, NULL, ino, "large", NULL, 0), -EUCLEAN);
+	assert_int_equal(unit_del(u, NULL, ino, "large"), -EUCLEAN);
+	close_bad(u);
+}
+
+static void test_record_blocks_shared(void **state)
+{
+	struct stet_val val;
+	struct stet_key key;
+	uint64_t ino;
+	struct unit *u = with_table(&ino);
+
+	(void)state;
+	record_key(&key, ino, "large");
+	get(u, &key, &val);
+	record_key(&key, ino, "small");
+	put(u, &key, val.b, val.bytes);
+	EXPECT(u, STET_PROBLEM_RECORD_VALUE);
+	record_key(&key, ino, "large");
+	stet_put_le32(val.b + 1, 5000); /* not what there is */
+	put(u, &key, val.b, val.bytes);
+	EXPECT(u, STET_PROBLEM_RECORD_VALUE);
+	close_bad(u);
+}
+
+static void test_record_bad(void **state)
+{
+	const uint8_t unknown[] = { 9, 1, 2 };
+	const uint8_t value[] = { 0, 'x' };
+	struct stet_key key;
+	uint64_t ino, file;
+	struct unit *u = with_table(&ino);
+
+	(void)state;
+	record_key(&key, ino, "small");
+	put(u, &key, unknown, sizeof(unknown));
+	EXPECT(u, STET_PROBLEM_ITEM_BAD, STET_PROBLEM_TABLE_COUNT);
+	close_bad(u);
+	u = with_table(&ino);
+	file = make_file(u, "file", 5000);
+	record_key(&key, file, "small");
+	put(u, &key, value, sizeof(value));
+	EXPECT(u, STET_PROBLEM_RECORD_NOT_TABLE);
+	put(u, &key, NULL, 0);
+	record_key(&key, file + 1000, "small");
+	put(u, &key, value, sizeof(value));
+	EXPECT(u, STET_PROBLEM_NO_INODE);
+	close_bad(u);
+}
+
+static void test_table_truncated(void **state)
+{
+	const struct stet_orphan orphan = { .flags = STET_ORPHAN_TRUNCATE, .from_block = 100 };
+	uint8_t value[sizeof(struct stet_orphan_disk)];
+	struct stet_key key;
+	uint64_t ino;
+	struct unit *u = with_table(&ino);
+
+	(void)state;
+	stet_key_orphan(&key, ino);
+	put(u, &key, value, stet_orphan_encode(&orphan, value));
+	EXPECT(u, STET_PROBLEM_ORPHAN_WRONG);
+	unit_reopen(u);
+	unit_idle(u); /* reclaim takes nothing of it */
+	EXPECT_SOUND(u);
+	unit_destroy(u);
+}
+
 static void test_no_acl(void **state)
 {
 	static const uint8_t others_only[] = { 0, 2, 0, 0, 0, 32, 0, 7, 0, 0xff, 0xff, 0xff, 0xff };
@@ -367,6 +486,11 @@ int main(void)
 		cmocka_unit_test(test_part_missing),
 		cmocka_unit_test(test_part_of_another_length),
 		cmocka_unit_test(test_parts_left_over),
+		cmocka_unit_test(test_record_gone),
+		cmocka_unit_test(test_record_blocks_gone),
+		cmocka_unit_test(test_record_blocks_shared),
+		cmocka_unit_test(test_record_bad),
+		cmocka_unit_test(test_table_truncated),
 		cmocka_unit_test(test_no_acl),
 		cmocka_unit_test(test_default_acl_of_a_file),
 		cmocka_unit_test(test_parts_shared),

@@ -312,7 +312,8 @@ static void inode_limits(void **state)
 	GIVES(0, file(), size, INT64_MAX);
 	GIVES(-EUCLEAN, file(), size, (uint64_t)INT64_MAX + 1);
 	GIVES(-EUCLEAN, file(), mode, 0644);
-	GIVES(-EUCLEAN, file(), mode, S_IFDIR | S_IFLNK | 0644);
+	GIVES(-EUCLEAN, file(), mode, 0150000 | 0644);
+	GIVES(-EUCLEAN, file(), mode, S_IFIFO | S_IFCHR | 0644);
 	GIVES(-EUCLEAN, file(), uid, UINT32_MAX);
 	GIVES(-EUCLEAN, file(), gid, UINT32_MAX);
 	GIVES(-EUCLEAN, file(), nlink, (uint32_t)INT32_MAX + 1);
@@ -324,6 +325,15 @@ static void inode_limits(void **state)
 	GIVES(-EUCLEAN, file(), blocks, STET_FILE_BLOCKS_MAX + 1);
 	const struct stet_inode dir = { .mode = S_IFDIR | 0755, .nlink = 1, .parent = 1 };
 
+	const struct stet_inode table = { .mode = STET_MODE_TABLE | 0644, .nlink = 2 };
+
+	GIVES(0, table, size, 5);
+	GIVES(0, table, blocks, 5);
+	GIVES(-EUCLEAN, table, parent, 1);
+	GIVES(-EUCLEAN, table, subdirs, 1);
+	GIVES(-EUCLEAN, table, rdev, 1);
+	GIVES(-EUCLEAN, table, flags, STET_INODE_INLINE);
+	GIVES(-EUCLEAN, table, blocks, STET_FILE_BLOCKS_MAX + 1);
 	GIVES(0, dir, size, 5);
 	GIVES(-EUCLEAN, dir, parent, 0);
 	GIVES(-EUCLEAN, dir, nlink, 2);
@@ -496,7 +506,7 @@ static void dirents_and_orphans(void **state)
 	assert_int_equal(stet_dirent_decode(buf, 10, &d), -EUCLEAN);
 	for (unsigned int type = 0; type < 256; type++) {
 		bool known = type == 1 || type == 2 || type == 4 || type == 6 || type == 8 ||
-			     type == 10 || type == 12;
+			     type == 10 || type == 12 || type == 14;
 
 		dirent.type = (uint8_t)type;
 		stet_dirent_encode(&dirent, buf);
@@ -608,6 +618,40 @@ static void key_of_kind(struct stet_key *k, uint8_t kind)
 	}
 }
 
+/* The value of a record in a table's blocks. */
+static void records_in_blocks(void **state)
+{
+	struct stet_xattr x = { .size_bytes = STET_RECORD_SIZE_MAX, .chunks = 7 * 256 }, back;
+	uint8_t buf[STET_VALUE_MAX];
+	size_t n;
+
+	(void)state;
+	n = stet_xattr_encode(&x, buf);
+	assert_int_equal(n, STET_XATTR_CHUNKED_BYTES);
+	assert_int_equal(stet_xattr_decode(buf, n, STET_KIND_RECORD, 64, &back), 0);
+	assert_int_equal(back.chunks, 7 * 256);
+	assert_int_equal(back.size_bytes, STET_RECORD_SIZE_MAX);
+	assert_null(back.data);
+	assert_int_equal(stet_xattr_decode(buf, n, STET_KIND_XATTR, 64, &back), -EUCLEAN);
+	assert_int_equal(stet_xattr_decode(buf, n - 1, STET_KIND_RECORD, 64, &back), -EUCLEAN);
+	assert_int_equal(stet_xattr_decode(buf, n + 1, STET_KIND_RECORD, 64, &back), -EUCLEAN);
+	stet_put_le32(buf + 1, STET_RECORD_SIZE_MAX + 1);
+	assert_int_equal(stet_xattr_decode(buf, n, STET_KIND_RECORD, 64, &back), -EUCLEAN);
+	stet_put_le32(buf + 1, STET_RECORD_INLINE_MAX);
+	assert_int_equal(stet_xattr_decode(buf, n, STET_KIND_RECORD, 64, &back), -EUCLEAN);
+	stet_put_le32(buf + 1, STET_RECORD_INLINE_MAX + 1);
+	assert_int_equal(stet_xattr_decode(buf, n, STET_KIND_RECORD, 64, &back), 0);
+	for (uint64_t first = 0; first < 512; first++) {
+		stet_put_le64(buf + 5, first);
+		assert_int_equal(stet_xattr_decode(buf, n, STET_KIND_RECORD, 64, &back),
+				 first == 256 ? 0 : -EUCLEAN);
+	}
+	stet_put_le64(buf + 5, STET_FILE_BLOCKS_MAX - 256);
+	assert_int_equal(stet_xattr_decode(buf, n, STET_KIND_RECORD, 64, &back), 0);
+	stet_put_le64(buf + 5, STET_FILE_BLOCKS_MAX);
+	assert_int_equal(stet_xattr_decode(buf, n, STET_KIND_RECORD, 64, &back), -EUCLEAN);
+}
+
 static void hostile_values_stay_in_bounds(void **state)
 {
 	static const uint8_t kinds[] = { 1, 2, 3, 4, 5, 16, 17 };
@@ -679,6 +723,7 @@ int main(void)
 		cmocka_unit_test(xattrs),
 		cmocka_unit_test(cut_off_values_are_not_read_past),
 		cmocka_unit_test(items_by_kind),
+		cmocka_unit_test(records_in_blocks),
 		cmocka_unit_test(hostile_values_stay_in_bounds),
 		cmocka_unit_test(printing),
 	};
