@@ -28,6 +28,8 @@ const char *stet_cli_type_name_(uint32_t mode)
 		return "char device";
 	case S_IFBLK:
 		return "block device";
+	case STET_S_IFTABLE:
+		return "table";
 	default:
 		return "unknown";
 	}
@@ -40,7 +42,7 @@ const char *stet_cli_entry_type_name_(uint8_t type)
 
 static char type_letter(uint32_t mode)
 {
-	static const char letters[] = "?pc?d?b?-?l?s???";
+	static const char letters[] = "?pc?d?b?-?l?s?t?";
 
 	return letters[(mode & S_IFMT) >> 12];
 }

@@ -1,5 +1,5 @@
 /* cat.c - `stetfs cat`: the contents of files. */
-#include "cli/cli_internal.h"
+#include "cli/table_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +29,7 @@ static int cat_one(void *arg, struct stet_cli_volume *v, const struct stet_cli_t
 	int code;
 
 	if (rc)
-		return stet_cli_fail_volume_(target->word, rc);
+		return stet_cli_fail_data_(v, target->word, target->path, rc);
 	code = copy_out(&file, target->word, arg);
 	stet_cli_stream_close_(&file);
 	return code;

@@ -392,6 +392,7 @@ extern const struct stet_cli_command stet_cli_run_;
 extern const struct stet_cli_command stet_cli_stat_;
 extern const struct stet_cli_command stet_cli_stats_;
 extern const struct stet_cli_command stet_cli_sync_;
+extern const struct stet_cli_command stet_cli_table_;
 extern const struct stet_cli_command stet_cli_tree_;
 extern const struct stet_cli_command stet_cli_txns_;
 extern const struct stet_cli_command stet_cli_umount_;

@@ -12,12 +12,12 @@
 #include <string.h>
 
 static const struct stet_cli_command *const commands[] = {
-	&stet_cli_mkfs_,  &stet_cli_mount_,   &stet_cli_umount_, &stet_cli_sync_,  &stet_cli_run_,
-	&stet_cli_begin_, &stet_cli_commit_,  &stet_cli_abort_,  &stet_cli_diff_,  &stet_cli_txns_,
-	&stet_cli_ls_,    &stet_cli_tree_,    &stet_cli_find_,   &stet_cli_stat_,  &stet_cli_cat_,
-	&stet_cli_put_,   &stet_cli_cp_,      &stet_cli_mv_,     &stet_cli_ln_,    &stet_cli_mkdir_,
-	&stet_cli_rm_,    &stet_cli_chmod_,   &stet_cli_check_,  &stet_cli_clean_, &stet_cli_stats_,
-	&stet_cli_dump_,  &stet_cli_version_,
+	&stet_cli_mkfs_,  &stet_cli_mount_,  &stet_cli_umount_,  &stet_cli_sync_,  &stet_cli_run_,
+	&stet_cli_begin_, &stet_cli_commit_, &stet_cli_abort_,   &stet_cli_diff_,  &stet_cli_txns_,
+	&stet_cli_ls_,    &stet_cli_tree_,   &stet_cli_find_,    &stet_cli_stat_,  &stet_cli_cat_,
+	&stet_cli_put_,   &stet_cli_cp_,     &stet_cli_mv_,      &stet_cli_ln_,    &stet_cli_mkdir_,
+	&stet_cli_rm_,    &stet_cli_chmod_,  &stet_cli_check_,   &stet_cli_clean_, &stet_cli_stats_,
+	&stet_cli_dump_,  &stet_cli_table_,  &stet_cli_version_,
 };
 
 static const struct {

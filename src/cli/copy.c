@@ -11,12 +11,14 @@
  *     starting point, keeps its own.
  * I5. The images of the volumes at work are neither read nor written: a volume does not fit into
  *     itself.
+ * I6. A table is copied record by record, between volumes; there is nothing on the host that it could be.
  *
  * With `stop`, the first error ends it: the target is a transaction, and nothing of it will be
  * seen. Else each error is told, the rest is copied, and a file that broke off is removed if it
  * was made here.
  */
 #include "cli/site_internal.h"
+#include "cli/table_internal.h"
 
 #include <errno.h>
 #include <search.h>
@@ -264,6 +266,31 @@ static int copy_special(struct stet_cli_copy *c, const struct spot *s)
 	return rc ? fail_to(c, rc) : STET_CLI_OK;
 }
 
+static bool has_records(const struct stet_cli_site *site)
+{
+	return site->v && !site->v->mounted;
+}
+
+static int copy_table(struct stet_cli_copy *c, const struct spot *s)
+{
+	const struct stet_cli_table_end from = { c->from->v, s->from_dir.ino, s->from_name };
+	const struct stet_cli_table_end to = { c->to->v, s->to_dir.ino, s->to_name };
+	bool at_target;
+	int rc;
+
+	if (!c->to->v)
+		return refuse(
+			c, c->from_path.s,
+			"is a table, not a file: \"stetfs table ... dump\" writes its records");
+	if (!has_records(c->from) || !has_records(c->to))
+		return refuse(c, c->from_path.s,
+			      "is a table, which is not copied while the volume is mounted");
+	rc = stet_cli_table_copy_(&from, &to, &c->progress, &at_target);
+	if (rc)
+		return at_target ? fail_to(c, rc) : fail_from(c, rc);
+	return STET_CLI_OK;
+}
+
 /// Files with several names ///
 
 static int by_identity(const void *a, const void *b)
@@ -375,6 +402,8 @@ static int copy_other(struct stet_cli_copy *c, struct spot *s)
 		code = copy_file(c, s);
 	else if (S_ISLNK(s->from.mode))
 		code = copy_link(c, s);
+	else if ((s->from.mode & S_IFMT) == STET_S_IFTABLE)
+		code = copy_table(c, s);
 	else
 		code = copy_special(c, s);
 	if (!code)

@@ -1,9 +1,10 @@
 /* find.c - `stetfs find`: paths below a starting point, by name and type.
  *
  * I1. A path is printed as the starting point was given, with what lies below it behind a slash.
- * I2. Names and types come from the directories: no attributes are read.
+ * I2. Names and types come from the directories: no attributes are read (but on a mount, where types are
+ *     asked for: it shows tables as files).
  */
-#include "cli/cli_internal.h"
+#include "cli/table_internal.h"
 
 #include <dirent.h>
 #include <fnmatch.h>
@@ -17,6 +18,7 @@ struct find {
 	struct stet_cli_json json;
 	struct stet_cli_text path;
 	const struct stet_cli_target *target;
+	struct stet_cli_volume *v;
 };
 
 /* As find(1): the starting point is matched by its own last component, the root as "/". */
@@ -51,8 +53,12 @@ static void print_path(const struct find *find)
 static int visit(void *arg, const struct stet_walk_entry *entry)
 {
 	struct find *find = arg;
+	uint8_t type = entry->type;
+	int rc = find->types || find->json.on ? stet_cli_true_type_(find->v, entry->ino, &type) : 0;
 
-	if (find->types && !(find->types & STET_TYPE_BIT(entry->type)))
+	if (rc)
+		return rc;
+	if (find->types && !(find->types & STET_TYPE_BIT(type)))
 		return 0;
 	if (!matches_name(find, entry))
 		return 0;
@@ -66,7 +72,7 @@ static int visit(void *arg, const struct stet_walk_entry *entry)
 	}
 	stet_cli_json_open_(&find->json, NULL, '{');
 	stet_cli_json_string_(&find->json, "path", find->path.s);
-	stet_cli_json_string_(&find->json, "type", stet_cli_entry_type_name_(entry->type));
+	stet_cli_json_string_(&find->json, "type", stet_cli_entry_type_name_(type));
 	stet_cli_json_number_(&find->json, "ino", entry->ino);
 	stet_cli_json_close_(&find->json, '}');
 	return 0;
@@ -78,14 +84,16 @@ static int find_one(void *arg, struct stet_cli_volume *v, const struct stet_cli_
 	int rc;
 
 	find->target = target;
+	find->v = v;
 	rc = stet_cli_walk_(v, STET_ROOT, target->path, visit, find);
 	return rc ? stet_cli_fail_volume_(target->word, rc) : STET_CLI_OK;
 }
 
 static bool parse_types(const char *word, uint32_t *ret)
 {
-	static const char letters[] = "fdlpsbc";
-	static const uint8_t types[] = { DT_REG, DT_DIR, DT_LNK, DT_FIFO, DT_SOCK, DT_BLK, DT_CHR };
+	static const char letters[] = "fdlpsbct";
+	static const uint8_t types[] = { DT_REG,  DT_DIR, DT_LNK, DT_FIFO,
+					 DT_SOCK, DT_BLK, DT_CHR, STET_DT_TABLE };
 
 	for (; *word; word++) {
 		const char *found = strchr(letters, *word);
@@ -107,7 +115,7 @@ static int run_find(const struct stet_cli_command *cmd, struct stet_cli_words *w
 		{ 0, "name", STET_CLI_STRING, &find.name, "GLOB",
 		  "only names that match (also: -name)" },
 		{ 0, "type", STET_CLI_STRING, &type, "LETTERS",
-		  "only these: f d l p s b c (also: -type)" },
+		  "only these: f d l p s b c t (also: -type)" },
 		{ 0, "print0", STET_CLI_FLAG, &find.print0, NULL,
 		  "end paths with NUL (also: -print0)" },
 		{ 0, "json", STET_CLI_FLAG, &find.json.on, NULL, "print JSON" },
@@ -118,7 +126,7 @@ static int run_find(const struct stet_cli_command *cmd, struct stet_cli_words *w
 	if (!stet_cli_parse_(cmd, options, words, &code))
 		return code;
 	if (type && !parse_types(type, &find.types))
-		return stet_cli_misuse_(cmd, "-type: '%s' is not made of fdlpsbc", type);
+		return stet_cli_misuse_(cmd, "-type: '%s' is not made of fdlpsbct", type);
 	stet_cli_json_open_(&find.json, NULL, '[');
 	code = stet_cli_read_each_(cmd, words, find_one, &find);
 	stet_cli_json_close_(&find.json, ']');
@@ -128,7 +136,7 @@ static int run_find(const struct stet_cli_command *cmd, struct stet_cli_words *w
 
 const struct stet_cli_command stet_cli_find_ = {
 	.name = "find",
-	.synopsis = "VOLUME[:/path]... [-name GLOB] [-type fdlpsbc] [-print0] [--json]",
+	.synopsis = "VOLUME[:/path]... [-name GLOB] [-type fdlpsbct] [-print0] [--json]",
 	.summary = "Print the paths below a starting point",
 	.min_words = 1,
 	.max_words = STET_CLI_NO_LIMIT,

@@ -4,7 +4,7 @@
  * shows what is in it. Names and types come from the directory; attributes are read only for the
  * long form.
  */
-#include "cli/cli_internal.h"
+#include "cli/table_internal.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -67,6 +67,8 @@ static int read_details(struct ls *ls, struct item *item)
 				  STET_AT_NOFOLLOW | (ls->json.on ? STET_CLI_AT_ALL : 0),
 				  &item->st);
 
+	if (!rc && (item->st.mode & S_IFMT) == STET_S_IFTABLE)
+		item->type = STET_DT_TABLE; /* a mount shows it as a file */
 	if (rc || item->type != DT_LNK)
 		return rc;
 	rc = stet_cli_readlink_(ls->v, item->ino, &target);
@@ -98,7 +100,9 @@ static int read_items(struct ls *ls, uint64_t dir, struct items *items)
 		item->name = stet_cli_strdup_(entry.name);
 		item->ino = entry.ino;
 		item->type = entry.type;
-		rc = ls->is_long ? read_details(ls, item) : 0;
+		rc = ls->is_long   ? read_details(ls, item)
+		     : ls->json.on ? stet_cli_true_type_(ls->v, item->ino, &item->type)
+				   : 0;
 		if (!rc)
 			continue;
 		fail_item(ls, item->name, rc);

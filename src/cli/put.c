@@ -3,7 +3,7 @@
  * I1. The file in the volume has its old contents, or all of the new ones: what is read before the
  *     input ends or fails is in a transaction.
  */
-#include "cli/cli_internal.h"
+#include "cli/table_internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -108,9 +108,10 @@ static int put_one(void *arg, struct stet_cli_volume *v, const struct stet_cli_t
 	if (!rc)
 		rc = stet_cli_openat_(v, STET_ROOT, path.s, O_WRONLY | O_CREAT | O_TRUNC, put->mode,
 				      &file);
+	code = rc && path.s ? stet_cli_fail_data_(v, target->word, path.s, rc) : STET_CLI_OK;
 	stet_cli_text_release_(&path);
 	if (rc)
-		return stet_cli_fail_volume_(target->word, rc);
+		return code ? code : stet_cli_fail_volume_(target->word, rc);
 	code = copy_in(put, &file, target->word);
 	rc = stet_cli_stream_close_(&file);
 	return rc && !code ? stet_cli_fail_volume_(target->word, rc) : code;

@@ -168,6 +168,20 @@ static void add_sizes(struct summary *s, uint64_t before, uint64_t after)
 	add_detail(s, both);
 }
 
+static void add_records(struct summary *s, const struct stet_change_attr *before,
+			const struct stet_change_attr *after)
+{
+	char text[64];
+
+	if (before->size == after->size)
+		snprintf(text, sizeof(text), "records, %llu as before",
+			 (unsigned long long)after->size);
+	else
+		snprintf(text, sizeof(text), "%llu -> %llu records",
+			 (unsigned long long)before->size, (unsigned long long)after->size);
+	add_detail(s, text);
+}
+
 static void add_owner(struct summary *s, const struct stet_change_attr *a,
 		      const struct stet_change_attr *b)
 {
@@ -251,6 +265,8 @@ static void add_modified(struct summary *s, const struct stet_change *change)
 		old = &change->replaced;
 		add_detail(s, "replaced");
 	}
+	if ((change->after.mode & S_IFMT) == STET_S_IFTABLE && (change->what & STET_CHANGED_DATA))
+		add_records(s, old, &change->after);
 	if (S_ISREG(change->after.mode) &&
 	    (change->kind == STET_CHANGE_REPLACED || (change->what & STET_CHANGED_DATA)))
 		add_sizes(s, size_of(old), size_of(&change->after));
