@@ -1,7 +1,7 @@
 /* table.c - tables: opening them, one record at a time, counting.
  *
  * T1. A table handle holds its inode, so that it lives on when its last name goes. It belongs to no transaction:
- *     each call says in which one it works.
+ *     each call says in which one it works. What its opener may do, is asked when it is opened, as with files.
  * T2. A value that lies in blocks is planned under the lock and filled without it, as file data is.
  */
 #include "api/api_internal.h"
@@ -39,7 +39,7 @@ static int make_new(struct stet_api_op *op, const struct opening *o,
 		return -ENOENT;
 	if (place->must_be_dir)
 		return -EINVAL;
-	return stet_api_make_(op, place->dir, place->name, &what, ret_ino);
+	return stet_api_make_for_(op, place, &what, ret_ino);
 }
 
 static int use_existing(struct stet_api_op *op, const struct opening *o,
@@ -55,9 +55,10 @@ static int use_existing(struct stet_api_op *op, const struct opening *o,
 		return rc;
 	if (S_ISLNK(attr.mode))
 		return -ELOOP;
-	if (STET_MODE_IS_TABLE(attr.mode) && !place->must_be_dir)
-		return 0;
-	return STET_FAIL(-EINVAL, "%s: not a table", o->path);
+	if (!STET_MODE_IS_TABLE(attr.mode) || place->must_be_dir)
+		return STET_FAIL(-EINVAL, "%s: not a table", o->path);
+	return stet_api_permit_(op, place->ino,
+				STET_API_MAY_READ | (o->table->writable ? STET_API_MAY_WRITE : 0));
 }
 
 static int open_at(struct stet_api_op *op, void *arg)

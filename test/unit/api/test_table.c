@@ -108,6 +108,25 @@ static void handles(void **state)
 	stet_table_close(NULL);
 }
 
+/* Who may read or write a file may do so with a table. */
+static void permissions(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_ll_who who = { .uid = 1000, .gid = 1000 };
+	struct stet_table *t = open_table(vol, NULL, "t");
+	const struct stet_setattr mode = { .set = STET_SET_MODE, .mode = 0604 };
+
+	stet_table_close(t);
+	OK(stet_setattrat(vol, NULL, STET_ROOT, "t", 0, &mode));
+	stet_ll_act_as(&who);
+	FAILS(-EACCES, stet_table_open(vol, NULL, STET_ROOT, "t", O_RDWR, 0, &t));
+	FAILS(-EACCES, stet_table_open(vol, NULL, STET_ROOT, "u", O_RDWR | O_CREAT, 0644, &t));
+	OK(stet_table_open(vol, NULL, STET_ROOT, "t", O_RDONLY, 0, &t));
+	expect(t, NULL, "k", NULL);
+	stet_ll_act_as(NULL);
+	stet_table_close(t);
+}
+
 /* Records and files are one transaction. */
 static void together(void **state)
 {
@@ -368,6 +387,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(handles, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(permissions, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(together, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(bounds, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(cursors, unit_set_up, unit_tear_down),
