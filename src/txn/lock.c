@@ -1,11 +1,12 @@
 /* lock.c - the lock manager. The contract (K1-K4) is in lock.h.
  *
- * Each locked name has a head in a hash table, with its grants (any order) and its waits (a queue).
+ * Each locked name has a head in a hash table, with its grants (those with a range in a tree, lock_grant.c)
+ * and its waits (a queue, lock_wait.c).
  *
  * I1. A head exists while it has a grant or a wait. Probes wait on a head only while something is
- *     in their way, and are all told whenever a grant or a wait goes: none is ever left behind.
- * I2. Waits of owners that held the name when they asked (upgrades) stand before all others, and
- *     look at grants only; the others also wait for the conflicting waits before them (K2).
+ *     in their way; they hold nothing, and no place in the queue.
+ * I2. Waits that are upgrades (K2) stand before all others, and look at grants only; the others also wait
+ *     for the conflicting waits before them. What is an upgrade is decided when it asks.
  * I3. Whatever can be granted has been granted when a public call returns: settle works a queue off
  *     whenever a grant or a wait of its head has gone.
  * I4. The waits-for graph has no cycle when a public call returns: a cycle appears only when an
@@ -19,90 +20,13 @@
  *     for the name makes a head with a grant for the lone owner first; the lone entry stays until
  *     release.
  */
-#include "txn/lock.h"
+#include "txn/lock_internal.h"
 
 #include "base/assert.h"
 #include "base/endian.h"
-#include "base/hash.h"
 #include "base/mem.h"
-#include "txn/lone.h"
 
 #define FIRST_TABLE_LOG2 6
-#define BIT(mode) (1u << (mode))
-
-struct lock_head {
-	struct stet_hash_node node;
-	uint64_t object;
-	uint64_t sub;
-	enum stet_lock_class class;
-	struct stet_list grants; /* of lock_grant.of_head */
-	struct stet_list waits;  /* of stet_lock_wait.of_head; upgrades first (I2) */
-	struct stet_ticket_queue probes;
-	struct stet_list changed; /* on stet_locks.changed: something has gone */
-};
-
-struct lock_grant {
-	struct stet_list of_head;
-	struct stet_list of_owner;
-	struct stet_lock_owner *owner;
-	struct lock_head *head;
-	uint64_t from, to;
-	enum stet_lock_mode mode;
-};
-
-struct stet_lock_wait {
-	struct stet_list of_head;
-	struct stet_lock_wait *next; /* of the same owner */
-	struct lock_head *head;
-	struct lock_grant *grant;       /* owned: what it becomes (I5) */
-	struct stet_ticket_queue queue; /* holds the caller's ticket, unless that was cancelled */
-	struct stet_ticket *ticket;     /* only compared */
-	bool upgrade;
-	bool *ret_granted; /* set while acquire itself looks on: told here instead of by ticket */
-};
-
-struct stet_locks {
-	struct stet_hash heads;
-	struct stet_lone lone; /* I8 */
-	uint64_t lone_count;   /* of them, those without a head */
-	uint64_t grant_count;
-	uint64_t search_mark;
-	struct stet_list changed; /* heads to be worked off (I3) */
-	struct stet_list recheck; /* owners from which to search for a cycle (I4) */
-	struct stet_ticket_queue granted, victims, probes; /* to be fired (I7) */
-};
-
-/* --- modes --- */
-
-static bool compatible(enum stet_lock_mode a, enum stet_lock_mode b)
-{
-	static const unsigned with[] = {
-		[STET_LOCK_IS] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_IX) | BIT(STET_LOCK_S) |
-				 BIT(STET_LOCK_SIX),
-		[STET_LOCK_IX] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_IX),
-		[STET_LOCK_S] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_S),
-		[STET_LOCK_SIX] = BIT(STET_LOCK_IS),
-		[STET_LOCK_X] = 0,
-	};
-
-	return with[a] & BIT(b);
-}
-
-/* Whether holding `a` makes asking for `b` needless. */
-static bool as_strong(enum stet_lock_mode a, enum stet_lock_mode b)
-{
-	static const unsigned covers[] = {
-		[STET_LOCK_IS] = BIT(STET_LOCK_IS),
-		[STET_LOCK_IX] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_IX),
-		[STET_LOCK_S] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_S),
-		[STET_LOCK_SIX] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_IX) | BIT(STET_LOCK_S) |
-				  BIT(STET_LOCK_SIX),
-		[STET_LOCK_X] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_IX) | BIT(STET_LOCK_S) |
-				BIT(STET_LOCK_SIX) | BIT(STET_LOCK_X),
-	};
-
-	return covers[a] & BIT(b);
-}
 
 /* --- heads --- */
 
@@ -132,14 +56,14 @@ static int make_head(struct stet_locks *locks, const struct stet_lock_name *name
 	int rc;
 
 	if (!head)
-		return -ENOMEM;
+		return STET_FAIL(-ENOMEM, "no memory for a lock");
 	head->object = name->object;
 	head->sub = name->sub;
 	head->class = name->class;
-	stet_list_init(&head->grants);
+	stet_list_init(&head->wholes);
 	stet_list_init(&head->waits);
+	stet_list_init(&head->probes);
 	stet_list_init(&head->changed);
-	stet_ticket_queue_init(&head->probes);
 	rc = stet_hash_insert(&locks->heads, name_hash(name), &head->node);
 	if (rc) {
 		stet_free(head);
@@ -149,190 +73,16 @@ static int make_head(struct stet_locks *locks, const struct stet_lock_name *name
 	return 0;
 }
 
-/* Frees the head if nothing keeps it (I1). */
-static void trim_head(struct stet_locks *locks, struct lock_head *head)
+/* Before something with a range is granted, or queued. */
+static int need_ranges(struct lock_head *head)
 {
-	if (!stet_list_empty(&head->grants) || !stet_list_empty(&head->waits))
-		return;
-	stet_list_splice_tail(&locks->probes.list, &head->probes.list);
-	stet_list_del(&head->changed);
-	stet_hash_remove(&locks->heads, &head->node);
-	stet_free(head);
-}
-
-static void note_changed(struct stet_locks *locks, struct lock_head *head)
-{
-	if (!stet_list_linked(&head->changed))
-		stet_list_add_tail(&locks->changed, &head->changed);
-}
-
-static void note_recheck(struct stet_locks *locks, struct stet_lock_owner *owner)
-{
-	if (owner->waiting && !stet_list_linked(&owner->recheck))
-		stet_list_add_tail(&locks->recheck, &owner->recheck);
-}
-
-/* --- conflicts --- */
-
-static bool in_the_way(const struct lock_grant *other, const struct stet_lock_owner *owner,
-		       uint64_t from, uint64_t to, enum stet_lock_mode mode)
-{
-	return other->owner != owner && other->from < to && from < other->to &&
-	       !compatible(other->mode, mode);
-}
-
-static struct stet_lock_owner *granted_blocker(const struct lock_head *head,
-					       const struct lock_grant *want)
-{
-	struct stet_list *pos;
-
-	STET_LIST_FOREACH(pos, &head->grants) {
-		struct lock_grant *g = stet_container_of(pos, struct lock_grant, of_head);
-
-		if (in_the_way(g, want->owner, want->from, want->to, want->mode))
-			return g->owner;
-	}
-	return NULL;
-}
-
-/* The owner of a conflicting wait before `end` (a member of the queue, or its head: all of it). */
-static struct stet_lock_owner *queued_blocker(const struct lock_head *head,
-					      const struct stet_list *end,
-					      const struct lock_grant *want)
-{
-	for (struct stet_list *pos = head->waits.next; pos != end; pos = pos->next) {
-		struct stet_lock_wait *w = stet_container_of(pos, struct stet_lock_wait, of_head);
-
-		if (in_the_way(w->grant, want->owner, want->from, want->to, want->mode))
-			return w->grant->owner;
-	}
-	return NULL;
-}
-
-static bool holds_name(const struct lock_head *head, const struct stet_lock_owner *owner)
-{
-	struct stet_list *pos;
-
-	STET_LIST_FOREACH(pos, &head->grants) {
-		if (stet_container_of(pos, struct lock_grant, of_head)->owner == owner)
-			return true;
-	}
-	return false;
-}
-
-/* Whether the owner's grants, taken together, cover [from, to) in a mode at least as strong. Each
- * round moves forward, so there are at most as many as there are grants. */
-static bool covered(const struct lock_head *head, const struct stet_lock_owner *owner,
-		    uint64_t from, uint64_t to, enum stet_lock_mode mode)
-{
-	bool moved = true;
-
-	while (from < to && moved) {
-		struct stet_list *pos;
-
-		moved = false;
-		STET_LIST_FOREACH(pos, &head->grants) {
-			struct lock_grant *g = stet_container_of(pos, struct lock_grant, of_head);
-
-			if (g->owner == owner && as_strong(g->mode, mode) && g->from <= from &&
-			    g->to > from) {
-				from = g->to;
-				moved = true;
-			}
-		}
-	}
-	return from >= to;
-}
-
-/* --- granting --- */
-
-static void drop_grant(struct stet_locks *locks, struct lock_grant *g)
-{
-	stet_list_del(&g->of_head);
-	stet_list_del(&g->of_owner);
-	g->owner->held_count--;
-	locks->grant_count--;
-	stet_free(g);
-}
-
-/* Takes over g. What the owner holds there and g makes needless or continues goes into g (I6). */
-static void add_grant(struct stet_locks *locks, struct lock_head *head, struct lock_grant *g)
-{
-	struct stet_list *pos, *tmp;
-	bool grew = true;
-
-	while (grew) {
-		grew = false;
-		STET_LIST_FOREACH_SAFE(pos, tmp, &head->grants) {
-			struct lock_grant *old = stet_container_of(pos, struct lock_grant, of_head);
-			bool inside = g->from <= old->from && old->to <= g->to;
-			bool touching = old->from <= g->to && g->from <= old->to;
-
-			if (old->owner != g->owner || !touching)
-				continue;
-			if (old->mode == g->mode) {
-				g->from = old->from < g->from ? old->from : g->from;
-				g->to = old->to > g->to ? old->to : g->to;
-				grew = true;
-			} else if (!inside || !as_strong(g->mode, old->mode)) {
-				continue;
-			}
-			drop_grant(locks, old);
-		}
-	}
-	g->head = head;
-	stet_list_add_tail(&head->grants, &g->of_head);
-	stet_list_add_tail(&g->owner->held, &g->of_owner);
-	g->owner->held_count++;
-	locks->grant_count++;
-}
-
-/* Takes the wait out of queue and chain; its memory stays. */
-static void unlink_wait(struct stet_lock_wait *w)
-{
-	struct stet_lock_wait **link = &w->grant->owner->waiting;
-
-	stet_list_del(&w->of_head);
-	while (*link != w)
-		link = &(*link)->next; /* bounded: it is on the chain */
-	*link = w->next;
-}
-
-/* Ends a wait: granted, or given up (its ticket is told through `fire`, NULL: not at all). */
-static void end_wait(struct stet_locks *locks, struct stet_lock_wait *w, bool granted,
-		     struct stet_ticket_queue *fire)
-{
-	unlink_wait(w);
-	if (fire)
-		stet_list_splice_tail(&fire->list, &w->queue.list);
-	else
-		stet_list_del(&w->queue.list);
-	if (w->ret_granted)
-		*w->ret_granted = granted;
-	if (granted) {
-		note_recheck(locks, w->grant->owner);
-		add_grant(locks, w->head, w->grant);
-	} else {
-		stet_free(w->grant);
-	}
-	stet_free(w);
-}
-
-/* Grants what can be granted, in the order of the queue (I3). */
-static void work_queue(struct stet_locks *locks, struct lock_head *head)
-{
-	struct stet_list *pos, *tmp;
-
-	STET_LIST_FOREACH_SAFE(pos, tmp, &head->waits) {
-		struct stet_lock_wait *w = stet_container_of(pos, struct stet_lock_wait, of_head);
-
-		if (granted_blocker(head, w->grant))
-			continue;
-		if (!w->upgrade && queued_blocker(head, pos, w->grant))
-			continue;
-		end_wait(locks, w, true, &locks->granted);
-	}
-	stet_list_splice_tail(&locks->probes.list, &head->probes.list);
+	if (head->ranges)
+		return 0;
+	head->ranges = stet_calloc(1, sizeof(*head->ranges));
+	if (!head->ranges)
+		return STET_FAIL(-ENOMEM, "no memory for a lock");
+	stet_spans_init(&head->ranges->spans, head->object);
+	return 0;
 }
 
 static void fire(struct stet_locks *locks)
@@ -340,113 +90,6 @@ static void fire(struct stet_locks *locks)
 	stet_ticket_fire_all(&locks->victims, -EDEADLK);
 	stet_ticket_fire_all(&locks->granted, 0);
 	stet_ticket_fire_all(&locks->probes, 0);
-}
-
-/* --- deadlocks --- */
-
-struct search {
-	struct stet_lock_owner *start;
-	struct stet_lock_owner *todo; /* found, not looked at yet; by search_next */
-	struct stet_lock_owner *last; /* waits for start: the end of the cycle */
-	uint64_t mark;
-};
-
-static void search_edge(struct search *s, struct stet_lock_owner *from, struct stet_lock_owner *to)
-{
-	if (to == s->start) {
-		s->last = from;
-	} else if (to->waiting && to->search_mark != s->mark) {
-		to->search_mark = s->mark;
-		to->search_parent = from;
-		to->search_next = s->todo;
-		s->todo = to;
-	}
-}
-
-/* All that the wait waits for: exactly what work_queue looks at (I2). */
-static void search_wait(struct search *s, struct stet_lock_wait *w)
-{
-	const struct lock_grant *want = w->grant;
-	struct stet_list *pos;
-
-	STET_LIST_FOREACH(pos, &w->head->grants) {
-		struct lock_grant *g = stet_container_of(pos, struct lock_grant, of_head);
-
-		if (in_the_way(g, want->owner, want->from, want->to, want->mode))
-			search_edge(s, want->owner, g->owner);
-	}
-	if (w->upgrade)
-		return;
-	for (pos = w->head->waits.next; pos != &w->of_head; pos = pos->next) {
-		struct lock_grant *g =
-			stet_container_of(pos, struct stet_lock_wait, of_head)->grant;
-
-		if (in_the_way(g, want->owner, want->from, want->to, want->mode))
-			search_edge(s, want->owner, g->owner);
-	}
-}
-
-/* The youngest owner of a cycle through `start`, or NULL. */
-static struct stet_lock_owner *find_victim(struct stet_locks *locks, struct stet_lock_owner *start)
-{
-	struct search s = { .start = start, .todo = start, .mark = ++locks->search_mark };
-	struct stet_lock_owner *victim = start;
-
-	start->search_next = NULL;
-	while (s.todo && !s.last) {
-		struct stet_lock_owner *owner = s.todo;
-
-		s.todo = owner->search_next;
-		for (struct stet_lock_wait *w = owner->waiting; w && !s.last; w = w->next)
-			search_wait(&s, w);
-	}
-	if (!s.last)
-		return NULL;
-	for (struct stet_lock_owner *o = s.last; o != start; o = o->search_parent) {
-		if (o->age > victim->age)
-			victim = o;
-	}
-	return victim;
-}
-
-static void give_up(struct stet_locks *locks, struct stet_lock_owner *owner,
-		    struct stet_ticket_queue *tell)
-{
-	while (owner->waiting) {
-		note_changed(locks, owner->waiting->head);
-		end_wait(locks, owner->waiting, false, tell);
-	}
-	stet_list_del(&owner->recheck);
-}
-
-/* Restores I3 and I4. It ends: each round works off one head, or looks at one owner; new rounds
- * come only from a wait that ended. */
-static void settle(struct stet_locks *locks)
-{
-	struct stet_list *pos;
-
-	for (;;) {
-		if ((pos = stet_list_first(&locks->changed))) {
-			struct lock_head *head = stet_container_of(pos, struct lock_head, changed);
-
-			stet_list_del(&head->changed);
-			work_queue(locks, head);
-			trim_head(locks, head);
-		} else if ((pos = stet_list_first(&locks->recheck))) {
-			struct stet_lock_owner *owner =
-				stet_container_of(pos, struct stet_lock_owner, recheck);
-			struct stet_lock_owner *victim = find_victim(locks, owner);
-
-			if (!victim) {
-				stet_list_del(&owner->recheck);
-				continue;
-			}
-			victim->victim = true;
-			give_up(locks, victim, &locks->victims);
-		} else {
-			return;
-		}
-	}
 }
 
 /* --- the manager --- */
@@ -487,100 +130,35 @@ void stet_lock_owner_init(struct stet_lock_owner *owner, struct stet_locks *lock
 
 /* --- acquiring --- */
 
-/* Queues the wait behind all others, an upgrade before the first that is none (I2). */
-static void enqueue(struct lock_head *head, struct stet_lock_wait *w)
-{
-	struct stet_list *pos = &head->waits;
-
-	if (w->upgrade) {
-		pos = head->waits.next;
-		while (pos != &head->waits &&
-		       stet_container_of(pos, struct stet_lock_wait, of_head)->upgrade)
-			pos = pos->next;
-	}
-	stet_list_add_before(pos, &w->of_head);
-	w->next = w->grant->owner->waiting;
-	w->grant->owner->waiting = w;
-}
-
-/* Takes over `want`. STET_WAIT, or 0 or -EDEADLK when breaking a deadlock decided it at once. */
-static int begin_wait(struct stet_locks *locks, struct lock_head *head, struct lock_grant *want,
-		      bool upgrade, struct stet_ticket *ticket)
-{
-	struct stet_lock_wait *w = stet_calloc(1, sizeof(*w));
-	struct stet_lock_owner *owner = want->owner;
-	bool granted = false;
-	int rc = STET_WAIT;
-
-	if (!w) {
-		stet_free(want);
-		return -ENOMEM;
-	}
-	*w = (struct stet_lock_wait){ .head = head,
-				      .grant = want,
-				      .ticket = ticket,
-				      .upgrade = upgrade,
-				      .ret_granted = &granted };
-	stet_ticket_queue_init(&w->queue);
-	enqueue(head, w);
-	note_recheck(locks, owner);
-	settle(locks);
-	if (owner->victim) {
-		rc = STET_FAIL(-EDEADLK, "lock: deadlock, the youngest of the cycle gives up");
-	} else if (granted) {
-		rc = 0;
-	} else {
-		w->ret_granted = NULL;
-		stet_ticket_enqueue(&w->queue, ticket);
-	}
-	return rc;
-}
-
-static int new_grant(struct stet_lock_owner *owner, const struct stet_lock_name *name,
-		     enum stet_lock_mode mode, struct lock_grant **ret)
-{
-	struct lock_grant *g = stet_calloc(1, sizeof(*g));
-
-	if (!g)
-		return -ENOMEM;
-	g->owner = owner;
-	g->from = name->from;
-	g->to = name->to;
-	g->mode = mode;
-	stet_list_init(&g->of_head);
-	stet_list_init(&g->of_owner);
-	*ret = g;
-	return 0;
-}
-
-static int acquire(struct stet_lock_owner *owner, struct lock_head *head,
-		   const struct stet_lock_name *name, enum stet_lock_mode mode, bool wait,
+static int acquire(struct lock_head *head, const struct lock_grant *want, bool wait,
 		   struct stet_ticket *ticket, struct stet_lock_owner **ret_blocker)
 {
+	struct stet_lock_owner *owner = want->owner, *blocker;
 	struct stet_locks *locks = owner->locks;
-	bool upgrade = holds_name(head, owner);
-	struct stet_lock_owner *blocker;
-	struct lock_grant *want;
-	int rc = new_grant(owner, name, mode, &want);
+	struct lock_grant *g;
+	bool upgrade = false;
+	int rc;
 
+	blocker = stet_lock_granted_blocker_(head, want);
+	if (blocker || !stet_list_empty(&head->waits))
+		upgrade = stet_lock_is_upgrade_(head, want);
+	if (!blocker && !upgrade)
+		blocker = stet_lock_queued_blocker_(head, &head->waits, want);
+	if (blocker && ret_blocker)
+		*ret_blocker = blocker;
+	if (blocker && !wait)
+		return -EBUSY;
+	rc = want->whole ? 0 : need_ranges(head);
+	if (!rc)
+		rc = stet_lock_copy_(want, &g);
 	if (rc)
 		return rc;
-	blocker = granted_blocker(head, want);
-	if (!blocker && !upgrade)
-		blocker = queued_blocker(head, &head->waits, want);
-	if (!blocker) {
-		add_grant(locks, head, want);
-		note_recheck(locks, owner); /* it may be waiting elsewhere */
-		settle(locks);
-		return owner->victim ? -EDEADLK : 0;
-	}
-	if (ret_blocker)
-		*ret_blocker = blocker;
-	if (!wait) {
-		stet_free(want);
-		return -EBUSY;
-	}
-	return begin_wait(locks, head, want, upgrade, ticket);
+	if (blocker)
+		return stet_lock_begin_wait_(locks, head, g, upgrade, ticket);
+	stet_lock_add_(locks, head, g);
+	stet_lock_note_recheck_(locks, owner); /* it may be waiting elsewhere */
+	stet_lock_settle_(locks);
+	return owner->victim ? STET_FAIL(-EDEADLK, "lock: deadlock with another wait") : 0;
 }
 
 /* --- lone locks (I8) --- */
@@ -612,28 +190,28 @@ static int make_lone(struct stet_lock_owner *owner, const struct stet_lock_name 
 static int make_real(struct stet_locks *locks, struct stet_lock_owner *owner,
 		     const struct stet_lock_name *name)
 {
-	const struct stet_lock_name whole = { .from = 0, .to = UINT64_MAX };
+	const struct lock_grant whole = { .owner = owner, .mode = STET_LOCK_X, .whole = true };
 	struct lock_head *head;
 	struct lock_grant *g;
-	int rc = new_grant(owner, &whole, STET_LOCK_X, &g);
+	int rc = stet_lock_copy_(&whole, &g);
 
 	if (rc)
 		return rc;
 	rc = make_head(locks, name, &head);
 	if (rc) {
-		stet_free(g);
+		stet_lock_free_(g);
 		return rc;
 	}
-	add_grant(locks, head, g);
+	stet_lock_add_(locks, head, g);
 	owner->held_count--; /* counted as a lone one before */
 	locks->lone_count--;
 	return 0;
 }
 
 /* A name without a head: 0 = held by the owner alone now, 1 = ask the heads. */
-static int try_lone(struct stet_lock_owner *owner, const struct stet_lock_name *name,
-		    enum stet_lock_mode mode)
+static int try_lone(const struct lock_grant *want, const struct stet_lock_name *name)
 {
+	struct stet_lock_owner *owner = want->owner;
 	struct stet_locks *locks = owner->locks;
 	struct stet_lock_owner *holder = stet_lone_find(&locks->lone, name_hash(name));
 	int rc;
@@ -644,7 +222,7 @@ static int try_lone(struct stet_lock_owner *owner, const struct stet_lock_name *
 		rc = make_real(locks, holder, name);
 		return rc ? rc : 1;
 	}
-	if (mode != STET_LOCK_X || name->from != 0 || name->to != UINT64_MAX)
+	if (want->mode != STET_LOCK_X || !want->whole)
 		return 1;
 	return make_lone(owner, name);
 }
@@ -669,16 +247,17 @@ int stet_lock_acquire(struct stet_lock_owner *owner, const struct stet_lock_name
 {
 	struct stet_locks *locks = owner->locks;
 	struct lock_head *head = find_head(locks, name);
+	struct lock_request request;
+	struct lock_grant *want = stet_lock_request_(&request, owner, name, mode);
 	int rc;
 
-	STET_ASSERT_CMP(name->from, <, name->to);
 	STET_ASSERT(!wait || ticket);
-	if (head && covered(head, owner, name->from, name->to, mode))
+	if (head && stet_lock_covered_(head, want))
 		return 0;
 	if (owner->victim)
 		return STET_FAIL(-EDEADLK, "lock: the owner has given up in a deadlock");
 	if (!head) {
-		rc = try_lone(owner, name, mode);
+		rc = try_lone(want, name);
 		if (rc <= 0)
 			return rc;
 		head = find_head(locks, name);
@@ -688,24 +267,49 @@ int stet_lock_acquire(struct stet_lock_owner *owner, const struct stet_lock_name
 		if (rc)
 			return rc;
 	}
-	rc = acquire(owner, head, name, mode, wait, ticket, ret_blocker);
-	/* The head may be gone already: it is looked up again rather than remembered. */
-	head = find_head(locks, name);
-	if (head)
-		trim_head(locks, head);
+	rc = acquire(head, want, wait, ticket, ret_blocker);
+	if (rc && rc != STET_WAIT) {
+		/* The head may be gone already: it is looked up again rather than remembered. */
+		head = find_head(locks, name);
+		if (head)
+			stet_lock_trim_(locks, head);
+	}
 	fire(locks);
 	return rc;
+}
+
+static int queue_probe(struct lock_head *head, const struct lock_grant *want,
+		       struct stet_ticket *ticket)
+{
+	struct lock_probe *p;
+	int rc = want->whole ? 0 : need_ranges(head);
+
+	if (rc)
+		return rc;
+	p = stet_calloc(1, sizeof(*p));
+	if (!p)
+		return STET_FAIL(-ENOMEM, "no memory for a wait");
+	rc = stet_lock_copy_(want, &p->want);
+	if (rc) {
+		stet_free(p);
+		return rc;
+	}
+	stet_ticket_queue_init(&p->queue);
+	stet_list_init(&p->of_head);
+	stet_list_add_tail(&head->probes, &p->of_head);
+	stet_ticket_enqueue(&p->queue, ticket);
+	return STET_WAIT;
 }
 
 int stet_lock_probe(struct stet_locks *locks, const struct stet_lock_name *name,
 		    enum stet_lock_mode mode, bool wait, struct stet_ticket *ticket,
 		    struct stet_lock_owner **ret_blocker)
 {
-	const struct lock_grant want = { .from = name->from, .to = name->to, .mode = mode };
 	struct lock_head *head = find_head(locks, name);
+	struct lock_request request;
+	struct lock_grant *want = stet_lock_request_(&request, NULL, name, mode);
 	struct stet_lock_owner *blocker;
 
-	STET_ASSERT_CMP(name->from, <, name->to);
 	STET_ASSERT(!wait || ticket);
 	if (!head) {
 		struct stet_lock_owner *holder = stet_lone_find(&locks->lone, name_hash(name));
@@ -715,39 +319,43 @@ int stet_lock_probe(struct stet_locks *locks, const struct stet_lock_name *name,
 			return rc;
 		head = find_head(locks, name);
 	}
-	blocker = granted_blocker(head, &want);
+	blocker = stet_lock_granted_blocker_(head, want);
 	if (!blocker)
-		blocker = queued_blocker(head, &head->waits, &want);
+		blocker = stet_lock_queued_blocker_(head, &head->waits, want);
 	if (!blocker)
 		return 0;
 	if (ret_blocker)
 		*ret_blocker = blocker;
-	if (!wait)
-		return -EBUSY;
-	stet_ticket_enqueue(&head->probes, ticket);
-	return STET_WAIT;
+	return wait ? queue_probe(head, want, ticket) : -EBUSY;
 }
 
 /* --- letting go --- */
 
 void stet_lock_cancel(struct stet_lock_owner *owner)
 {
-	give_up(owner->locks, owner, NULL);
-	settle(owner->locks);
+	stet_lock_give_up_(owner->locks, owner, NULL);
+	stet_lock_settle_(owner->locks);
 	fire(owner->locks);
 }
 
-void stet_lock_cancel_ticket(struct stet_lock_owner *owner, const struct stet_ticket *ticket)
+static struct stet_lock_wait *find_wait(const struct stet_lock_owner *owner,
+					const struct stet_ticket *ticket)
 {
 	struct stet_lock_wait *w = owner->waiting;
 
 	while (w && w->ticket != ticket)
 		w = w->next;
+	return w;
+}
+
+void stet_lock_cancel_ticket(struct stet_lock_owner *owner, const struct stet_ticket *ticket)
+{
+	struct stet_lock_wait *w = find_wait(owner, ticket);
+
 	if (!w)
 		return;
-	note_changed(owner->locks, w->head);
-	end_wait(owner->locks, w, false, NULL);
-	settle(owner->locks);
+	stet_lock_end_wait_(owner->locks, w, false, NULL);
+	stet_lock_settle_(owner->locks);
 	fire(owner->locks);
 }
 
@@ -756,16 +364,12 @@ void stet_lock_release_all(struct stet_lock_owner *owner)
 	struct stet_locks *locks = owner->locks;
 	struct stet_list *pos;
 
-	give_up(locks, owner, NULL);
-	while ((pos = stet_list_first(&owner->held))) {
-		struct lock_grant *g = stet_container_of(pos, struct lock_grant, of_owner);
-
-		note_changed(locks, g->head);
-		drop_grant(locks, g);
-	}
+	stet_lock_give_up_(locks, owner, NULL);
+	while ((pos = stet_list_first(&owner->held)))
+		stet_lock_drop_(locks, stet_container_of(pos, struct lock_grant, of_owner), true);
 	release_lone(owner);
 	owner->victim = false;
-	settle(locks);
+	stet_lock_settle_(locks);
 	fire(locks);
 }
 
@@ -775,10 +379,30 @@ bool stet_lock_held(const struct stet_lock_owner *owner, const struct stet_lock_
 		    enum stet_lock_mode mode)
 {
 	struct lock_head *head = find_head(owner->locks, name);
+	struct lock_request request;
 
 	if (stet_lone_find(&owner->locks->lone, name_hash(name)) == owner)
 		return true;
-	return head && covered(head, owner, name->from, name->to, mode);
+	return head && stet_lock_covered_(
+			       head, stet_lock_request_(&request,
+							(struct stet_lock_owner *)(uintptr_t)owner,
+							name, mode));
+}
+
+bool stet_lock_waits(const struct stet_lock_owner *owner, const struct stet_ticket *ticket)
+{
+	return find_wait(owner, ticket) != NULL;
+}
+
+struct stet_lock_owner *stet_lock_waiting_for(const struct stet_lock_owner *owner)
+{
+	const struct stet_lock_wait *w = owner->waiting;
+	struct stet_lock_owner *blocker;
+
+	if (!w)
+		return NULL;
+	blocker = stet_lock_granted_blocker_(w->head, w->grant);
+	return blocker ? blocker : stet_lock_queued_blocker_(w->head, &w->of_head, w->grant);
 }
 
 uint64_t stet_locks_count(const struct stet_locks *locks)
@@ -798,30 +422,56 @@ uint64_t stet_lock_hash(const void *bytes, size_t len)
 	return h;
 }
 
+struct checking {
+	const struct lock_head *head;
+	uint64_t grants;
+};
+
+static void check_grant(struct checking *c, struct lock_grant *g)
+{
+	STET_ASSERT(g->head == c->head);
+	STET_ASSERT(!stet_lock_granted_blocker_(c->head, g)); /* K1 */
+	c->grants++;
+}
+
+static bool check_span(void *arg, struct stet_span *span)
+{
+	check_grant(arg, &stet_container_of(span, struct lock_ranged, span)->g);
+	return false;
+}
+
 static uint64_t check_head(struct lock_head *head)
 {
+	const struct lock_grant all = { .whole = true };
+	const struct stet_span *range = stet_lock_span_(&all);
+	struct checking c = { .head = head };
 	struct stet_list *pos;
 	bool plain_seen = false;
-	uint64_t grants = 0;
 
-	STET_ASSERT(!stet_list_empty(&head->grants) || !stet_list_empty(&head->waits)); /* I1 */
-	STET_ASSERT(!stet_list_linked(&head->changed));                                 /* I3 */
-	STET_LIST_FOREACH(pos, &head->grants) {
-		struct lock_grant *g = stet_container_of(pos, struct lock_grant, of_head);
-
-		STET_ASSERT(g->head == head);
-		STET_ASSERT(!granted_blocker(head, g)); /* K1 */
-		grants++;
+	STET_ASSERT(!stet_list_linked(&head->changed)); /* I3 */
+	STET_LIST_FOREACH(pos, &head->wholes)
+		check_grant(&c, stet_container_of(pos, struct lock_grant, of_head));
+	if (head->ranges) {
+		stet_spans_check(&head->ranges->spans);
+		stet_spans_find(&head->ranges->spans, &range->from, &range->to, 0, check_span, &c);
 	}
+	STET_ASSERT(c.grants > 0 || !stet_list_empty(&head->waits)); /* I1 */
 	STET_LIST_FOREACH(pos, &head->waits) {
 		struct stet_lock_wait *w = stet_container_of(pos, struct stet_lock_wait, of_head);
 
 		STET_ASSERT(!w->upgrade || !plain_seen); /* I2 */
 		plain_seen = plain_seen || !w->upgrade;
-		STET_ASSERT(granted_blocker(head, w->grant) ||
-			    (!w->upgrade && queued_blocker(head, pos, w->grant))); /* I3 */
+		STET_ASSERT(
+			stet_lock_granted_blocker_(head, w->grant) ||
+			(!w->upgrade && stet_lock_queued_blocker_(head, pos, w->grant))); /* I3 */
 	}
-	return grants;
+	STET_LIST_FOREACH(pos, &head->probes) {
+		struct lock_probe *p = stet_container_of(pos, struct lock_probe, of_head);
+
+		STET_ASSERT(stet_lock_granted_blocker_(head, p->want) || /* I1 */
+			    stet_lock_queued_blocker_(head, &head->waits, p->want));
+	}
+	return c.grants;
 }
 
 void stet_locks_check(struct stet_locks *locks)

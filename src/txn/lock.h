@@ -1,10 +1,12 @@
 /* lock.h - the lock manager: named locks with modes and ranges, and the waits-for graph.
  *
- * K1. A lock is (object, class, sub) with a range [from, to); requests conflict when the names are
- *     equal, the ranges overlap, the owners differ and the modes are incompatible.
- * K2. Waiting is a ticket in the queue of the name; grants are first come, first served, but an
- *     owner that already holds the name may pass the queue (upgrade). An exclusive waiter is not
- *     starved.
+ * K1. A lock is (object, class, sub) with a range of numbers (bytes of a file) or of keys (records of a
+ *     table; one key is a range too); requests conflict when the names are equal, the ranges overlap, the
+ *     owners differ and the modes are incompatible. A range of keys holds those that do not exist, too.
+ * K2. Waiting is a ticket in the queue of the name; grants are first come, first served among those that
+ *     conflict. Only an upgrade passes the queue: its owner holds a part of what it asks for, or something
+ *     that a wait in its way waits for (queueing behind that would be a deadlock for sure). Owners that hold
+ *     nothing yet cannot pass, so an exclusive waiter is not starved.
  * K3. At the moment of waiting the waits-for graph is searched; of a cycle the youngest owner
  *     (highest age number) gives up with -EDEADLK: the requester itself, or a waiter, whose tickets
  *     fire so. From then on it gets -EDEADLK for whatever it does not hold yet, until release_all.
@@ -30,15 +32,52 @@ enum stet_lock_class {
 	STET_LOCK_DATA = 4,   /* range: bytes */
 	STET_LOCK_ATTR = 5,   /* sub: attribute group */
 	STET_LOCK_XATTR = 6,  /* sub: hash of the name */
-	STET_LOCK_RECORD = 7, /* sub: hash of the key */
+	STET_LOCK_RECORD = 7, /* range: keys; sub: 0 */
 };
+
+enum stet_lock_keys {
+	STET_LOCK_NO_KEYS, /* the range is that of numbers */
+	STET_LOCK_ONE_KEY,
+	STET_LOCK_KEY_RANGE,
+};
+
+#define STET_LOCK_KEY_MAX 1024u /* bytes of a key */
 
 struct stet_lock_name {
 	uint64_t object;
 	uint64_t sub;
-	uint64_t from, to; /* 0, UINT64_MAX: all of it */
+	uint64_t from, to; /* 0, UINT64_MAX: all of it; with keys these values, too */
 	enum stet_lock_class class;
+	enum stet_lock_keys keys;
+	const uint8_t *key;     /* the (first) key; borrowed during the call */
+	const uint8_t *key_end; /* KEY_RANGE: the first behind it; NULL: to the last */
+	uint16_t key_len, key_end_len;
 };
+
+/* One record, whether it exists or not. */
+static inline struct stet_lock_name stet_lock_record(uint64_t table, const void *key, size_t len)
+{
+	return (struct stet_lock_name){ .object = table,
+					.to = UINT64_MAX,
+					.class = STET_LOCK_RECORD,
+					.keys = STET_LOCK_ONE_KEY,
+					.key = (const uint8_t *)key,
+					.key_len = (uint16_t)len };
+}
+
+/* The records from one key (len 0: from the first) to before another (end NULL: to the last). */
+static inline struct stet_lock_name stet_lock_records(uint64_t table, const void *key, size_t len,
+						      const void *end, size_t end_len)
+{
+	return (struct stet_lock_name){ .object = table,
+					.to = UINT64_MAX,
+					.class = STET_LOCK_RECORD,
+					.keys = STET_LOCK_KEY_RANGE,
+					.key = (const uint8_t *)key,
+					.key_len = (uint16_t)len,
+					.key_end = (const uint8_t *)end,
+					.key_end_len = (uint16_t)end_len };
+}
 
 struct stet_locks; /* the manager */
 
@@ -71,7 +110,7 @@ STET_CHECKED int stet_lock_acquire(struct stet_lock_owner *owner, const struct s
 				   enum stet_lock_mode mode, bool wait, struct stet_ticket *ticket,
 				   struct stet_lock_owner **ret_blocker);
 /* Would acquire be granted at once to somebody who holds nothing? 0, or -EBUSY with the blocker;
- * or, with wait, STET_WAIT with the ticket queued (it fires when asking again makes sense; nothing
+ * or, with wait, STET_WAIT with the ticket queued (it fires when the answer has become 0; nothing
  * is granted). For plain operations, which hold their locks for no time. */
 STET_CHECKED int stet_lock_probe(struct stet_locks *locks, const struct stet_lock_name *name,
 				 enum stet_lock_mode mode, bool wait, struct stet_ticket *ticket,
@@ -81,6 +120,9 @@ STET_CHECKED int stet_lock_probe(struct stet_locks *locks, const struct stet_loc
 void stet_lock_cancel(struct stet_lock_owner *owner);
 void stet_lock_cancel_ticket(struct stet_lock_owner *owner, const struct stet_ticket *ticket);
 void stet_lock_release_all(struct stet_lock_owner *owner);
+/* Whether the ticket waits for a lock of the owner; somebody that the owner waits for (NULL: it does not). */
+bool stet_lock_waits(const struct stet_lock_owner *owner, const struct stet_ticket *ticket);
+struct stet_lock_owner *stet_lock_waiting_for(const struct stet_lock_owner *owner);
 bool stet_lock_held(const struct stet_lock_owner *owner, const struct stet_lock_name *name,
 		    enum stet_lock_mode mode);
 uint64_t stet_locks_count(const struct stet_locks *locks);

@@ -8,6 +8,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -16,6 +17,7 @@
 
 #define OWNERS 7
 #define NAMES 3
+#define PLACES 10u
 #define WAITS_EACH 2
 #define MAX_ITEMS 4096
 
@@ -31,6 +33,7 @@ struct m_item {
 struct model {
 	struct m_item grant[MAX_ITEMS];
 	struct m_item wait[MAX_ITEMS];
+	struct m_item probe[8]; /* that wait; ticket NULL: none */
 	int grants, waits;
 	bool victim[OWNERS];
 };
@@ -215,13 +218,27 @@ static void m_release(struct model *m, int owner)
 	m_pump(m);
 }
 
+/* The place i of a table begins with the key `keys` with i - 1 of its NULs: so each place but the first and
+ * the last is one key. */
+static const uint8_t keys[] = "abcdefg\0\0\0\0\0\0\0\0\0";
+#define KEY_BYTES 7u
+
+/* Names: bytes, bytes, records. All have PLACES places. */
 static struct stet_lock_name real_name(const struct m_item *item)
 {
-	return (struct stet_lock_name){ .object = (uint64_t)item->name * 64,
-					.sub = (uint64_t)item->name & 1,
-					.from = item->from,
-					.to = item->to,
-					.class = STET_LOCK_DATA };
+	bool last = item->to == PLACES;
+	size_t key_len = item->from ? KEY_BYTES + item->from - 1 : 0;
+
+	if (item->name < NAMES - 1)
+		return (struct stet_lock_name){ .object = (uint64_t)item->name * 64,
+						.sub = (uint64_t)item->name & 1,
+						.from = item->from,
+						.to = last ? UINT64_MAX : item->to,
+						.class = STET_LOCK_DATA };
+	if (item->from > 0 && item->to == item->from + 1 && !last)
+		return stet_lock_record(7, keys, key_len);
+	return stet_lock_records(7, keys, key_len, last ? NULL : keys,
+				 last ? 0 : KEY_BYTES + item->to - 1);
 }
 
 /* The victims that were told of, in order, then the requester if it was one; no cycle is left. */
@@ -276,13 +293,38 @@ static int waits_of(const struct model *m, int owner)
 	return n;
 }
 
-static bool holds_any(const struct model *m, int owner, int name)
+/* K2: it holds a part of what it wants, or what somebody in its way waits for. */
+static bool m_upgrade(const struct model *m, const struct m_item *want)
 {
 	for (int i = 0; i < m->grants; i++) {
-		if (m->grant[i].owner == owner && m->grant[i].name == name)
+		const struct m_item *g = &m->grant[i];
+
+		if (g->owner != want->owner || g->name != want->name)
+			continue;
+		if (g->from < want->to && want->from < g->to)
 			return true;
+		for (int j = 0; j < m->waits; j++) {
+			if (m_conflict(&m->wait[j], want) && m_conflict(g, &m->wait[j]))
+				return true;
+		}
 	}
 	return false;
+}
+
+/* A probe is told exactly when nothing is in its way any longer. */
+static void compare_probes(struct model *m)
+{
+	for (int i = 0; i < 8; i++) {
+		struct m_item *p = &m->probe[i];
+		bool told = p->ticket && !stet_container_of(p->ticket, struct told, ticket)->used;
+
+		if (!p->ticket)
+			continue;
+		/* Who was told may be blocked again: by whom was granted since. */
+		assert_true(told || m_granted_conflict(m, p) || m_queue_conflict(m, p, -1));
+		if (told)
+			p->ticket = NULL;
+	}
 }
 
 static void do_acquire(struct model *m, struct stet_lock_owner *owners, struct m_item item,
@@ -295,7 +337,7 @@ static void do_acquire(struct model *m, struct stet_lock_owner *owners, struct m
 	bool free_now;
 	int rc;
 
-	item.upgrade = holds_any(m, item.owner, item.name);
+	item.upgrade = m_upgrade(m, &item);
 	free_now = !m_granted_conflict(m, &item) &&
 		   (item.upgrade || !m_queue_conflict(m, &item, -1));
 	rc = stet_lock_acquire(&owners[item.owner], &name, item.mode, wait, t ? &t->ticket : NULL,
@@ -337,6 +379,13 @@ static void do_probe(struct model *m, struct stet_locks *locks, struct m_item it
 		assert_int_equal(rc, 0);
 	else
 		assert_int_equal(rc, t ? STET_WAIT : -EBUSY);
+	for (int i = 0; i < 8 && rc == STET_WAIT && t; i++) {
+		if (!m->probe[i].ticket) {
+			m->probe[i] = item;
+			m->probe[i].ticket = &t->ticket;
+			return;
+		}
+	}
 	if (t && rc != STET_WAIT)
 		t->used = false;
 }
@@ -376,12 +425,14 @@ static struct m_item random_item(struct stet_random *rnd)
 			       .name = (int)stet_random_below(rnd, NAMES),
 			       .mode = (enum stet_lock_mode)stet_random_below(rnd, 5) };
 
-	item.from = stet_random_below(rnd, 10);
-	item.to = item.from + 1 + stet_random_below(rnd, 10 - item.from);
+	item.from = stet_random_below(rnd, PLACES);
+	item.to = item.from + 1 + stet_random_below(rnd, PLACES - item.from);
 	if (item.name == 0 && stet_random_below(rnd, 4) > 0) {
 		item.from = 0;
-		item.to = 10;
+		item.to = PLACES;
 	}
+	if (item.name == NAMES - 1 && stet_random_below(rnd, 3) > 0)
+		item.to = item.from + 1;
 	return item;
 }
 
@@ -413,6 +464,7 @@ static void random_run(uint64_t seed)
 			do_release(&m, owners, item.owner);
 		apply_victims(&m, -1, 0);
 		compare(&m, owners, locks);
+		compare_probes(&m);
 	}
 	for (int o = 0; o < OWNERS; o++)
 		do_release(&m, owners, o);
@@ -550,12 +602,148 @@ static void test_merge(void **state)
 	stet_locks_destroy(locks);
 }
 
+/* --- records --- */
+
+#define ASK(owner, name, mode, t) stet_lock_acquire(owner, &(name), STET_LOCK_##mode, true, t, NULL)
+
+/* Who has scanned keeps out what would appear there, also keys that do not exist; and the other way round. */
+static void test_phantom(void **state)
+{
+	struct stet_lock_name scan = stet_lock_records(3, "b", 1, "d", 1);
+	struct stet_lock_name before = stet_lock_record(3, "azzzzzzzzzzz", 12);
+	struct stet_lock_name first = stet_lock_record(3, "b", 1);
+	struct stet_lock_name inside = stet_lock_record(3, "czzzzzzzzzzz", 12);
+	struct stet_lock_name end = stet_lock_record(3, "d", 1);
+	struct stet_lock_name elsewhere = stet_lock_record(4, "c", 1);
+	struct stet_lock_owner reader, writer;
+	struct stet_locks *locks;
+	struct stet_ticket t;
+
+	(void)state;
+	assert_int_equal(stet_locks_create(&locks), 0);
+	stet_lock_owner_init(&reader, locks, 1);
+	stet_lock_owner_init(&writer, locks, 2);
+	stet_ticket_init(&t, NULL, NULL);
+	assert_int_equal(ASK(&reader, scan, S, &t), 0);
+	assert_int_equal(ASK(&writer, before, X, &t), 0);
+	assert_int_equal(ASK(&writer, end, X, &t), 0);
+	assert_int_equal(ASK(&writer, elsewhere, X, &t), 0);
+	assert_int_equal(ASK(&writer, inside, S, &t), 0);
+	assert_int_equal(stet_lock_acquire(&writer, &first, STET_LOCK_X, false, NULL, NULL),
+			 -EBUSY);
+	assert_int_equal(stet_lock_probe(locks, &inside, STET_LOCK_X, false, NULL, NULL), -EBUSY);
+	assert_int_equal(ASK(&writer, inside, X, &t), STET_WAIT);
+	assert_ptr_equal(stet_lock_waiting_for(&writer), &reader);
+	assert_true(stet_lock_waits(&writer, &t));
+	stet_lock_release_all(&reader);
+	assert_true(t.fired && t.result == 0);
+	assert_null(stet_lock_waiting_for(&writer));
+	stet_ticket_init(&t, NULL, NULL);
+	scan = stet_lock_records(3, "bb", 2, NULL, 0);
+	assert_int_equal(ASK(&reader, scan, S, &t), STET_WAIT);
+	stet_lock_release_all(&writer);
+	assert_true(t.fired && t.result == 0);
+	stet_lock_release_all(&reader);
+	stet_locks_destroy(locks);
+}
+
+/* Who already holds what a scan waits for goes on; who holds something else waits behind the scan. */
+static void test_queue_of_ranges(void **state)
+{
+	struct stet_lock_name scan = stet_lock_records(3, "b", 1, "d", 1);
+	struct stet_lock_name one = stet_lock_record(3, "b", 1), two = stet_lock_record(3, "c", 1);
+	struct stet_lock_name far = stet_lock_record(3, "x", 1);
+	struct stet_lock_owner writer, reader, late;
+	struct stet_ticket wt, rt, lt;
+	struct stet_locks *locks;
+
+	(void)state;
+	assert_int_equal(stet_locks_create(&locks), 0);
+	stet_lock_owner_init(&writer, locks, 1);
+	stet_lock_owner_init(&reader, locks, 2);
+	stet_lock_owner_init(&late, locks, 3);
+	stet_ticket_init(&wt, NULL, NULL);
+	stet_ticket_init(&rt, NULL, NULL);
+	stet_ticket_init(&lt, NULL, NULL);
+	assert_int_equal(ASK(&writer, one, X, &wt), 0);
+	assert_int_equal(ASK(&late, far, X, &lt), 0);
+	assert_int_equal(ASK(&reader, scan, S, &rt), STET_WAIT);
+	assert_int_equal(ASK(&late, two, X, &lt), STET_WAIT);
+	assert_int_equal(ASK(&writer, two, X, &wt), 0);
+	stet_lock_release_all(&writer);
+	assert_true(rt.fired && rt.result == 0 && !lt.fired);
+	stet_lock_release_all(&reader);
+	assert_true(lt.fired && lt.result == 0);
+	stet_lock_release_all(&late);
+	assert_int_equal(stet_locks_count(locks), 0);
+	stet_locks_destroy(locks);
+}
+
+/* Very many locks of one name, taken in any order: this ends soon. */
+static void test_many(void **state)
+{
+	enum { MANY = 200000 };
+	struct stet_lock_owner a, b;
+	struct stet_locks *locks;
+	struct stet_ticket t;
+
+	(void)state;
+	assert_int_equal(stet_locks_create(&locks), 0);
+	stet_lock_owner_init(&a, locks, 1);
+	stet_lock_owner_init(&b, locks, 2);
+	stet_ticket_init(&t, NULL, NULL);
+	for (uint64_t i = 0; i < MANY; i++) {
+		uint64_t at = i * 7919 % MANY;
+		char key[32];
+		int n = snprintf(key, sizeof(key), "account/%09llu", (unsigned long long)at);
+		struct stet_lock_name record = stet_lock_record(5, key, (size_t)n);
+		struct stet_lock_name bytes = {
+			.object = 6, .from = 200 * at, .to = 200 * at + 100, .class = STET_LOCK_DATA
+		};
+
+		assert_int_equal(ASK(at % 2 ? &a : &b, record, X, &t), 0);
+		assert_int_equal(ASK(at % 2 ? &a : &b, bytes, X, &t), 0);
+	}
+	assert_int_equal(stet_locks_count(locks), 2 * MANY);
+	stet_lock_release_all(&a);
+	assert_int_equal(stet_locks_count(locks), MANY);
+	stet_lock_release_all(&b);
+	assert_int_equal(stet_locks_count(locks), 0);
+	stet_locks_destroy(locks);
+}
+
+/* Very many who wait for one thing, one after the other. */
+static void test_long_queue(void **state)
+{
+	enum { WAITERS = 3000 };
+	static struct stet_lock_owner owner[WAITERS];
+	static struct stet_ticket t[WAITERS];
+	struct stet_lock_name hot = stet_lock_record(5, "hot", 3);
+	struct stet_locks *locks;
+
+	(void)state;
+	assert_int_equal(stet_locks_create(&locks), 0);
+	for (int i = 0; i < WAITERS; i++) {
+		stet_lock_owner_init(&owner[i], locks, (uint64_t)i);
+		stet_ticket_init(&t[i], NULL, NULL);
+		assert_int_equal(ASK(&owner[i], hot, X, &t[i]), i ? STET_WAIT : 0);
+	}
+	for (int i = 0; i < WAITERS; i++) {
+		assert_true(i == 0 || (t[i].fired && t[i].result == 0));
+		assert_true(i + 1 == WAITERS || !t[i + 1].fired);
+		stet_lock_release_all(&owner[i]);
+	}
+	stet_locks_destroy(locks);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random),  cmocka_unit_test(test_fairness),
-		cmocka_unit_test(test_upgrade), cmocka_unit_test(test_youngest),
-		cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_random),          cmocka_unit_test(test_fairness),
+		cmocka_unit_test(test_upgrade),         cmocka_unit_test(test_youngest),
+		cmocka_unit_test(test_merge),           cmocka_unit_test(test_phantom),
+		cmocka_unit_test(test_queue_of_ranges), cmocka_unit_test(test_many),
+		cmocka_unit_test(test_long_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

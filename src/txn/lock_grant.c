@@ -1,0 +1,407 @@
+/* lock_grant.c - locks that are held: who is in whose way, and taking them up. See lock.c.
+ *
+ * G1. A grant of a whole name is on the list of its head, one with a range in the tree of the head. Nothing is
+ *     searched from end to end but the list, which is as long as many share the whole.
+ * G2. Grants of one owner with equal mode that touch or overlap are one (I6), so of those that meet a range
+ *     only the ends of what they become are new; keys are moved from one to the other, not copied.
+ */
+#include "txn/lock_internal.h"
+
+#include "base/assert.h"
+#include "base/mem.h"
+
+#include <string.h>
+
+#define BIT(mode) (1u << (mode))
+
+/* --- modes --- */
+
+static bool compatible(enum stet_lock_mode a, enum stet_lock_mode b)
+{
+	static const unsigned with[] = {
+		[STET_LOCK_IS] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_IX) | BIT(STET_LOCK_S) |
+				 BIT(STET_LOCK_SIX),
+		[STET_LOCK_IX] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_IX),
+		[STET_LOCK_S] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_S),
+		[STET_LOCK_SIX] = BIT(STET_LOCK_IS),
+		[STET_LOCK_X] = 0,
+	};
+
+	return with[a] & BIT(b);
+}
+
+/* Whether holding `a` makes asking for `b` needless. */
+static bool as_strong(enum stet_lock_mode a, enum stet_lock_mode b)
+{
+	static const unsigned covers[] = {
+		[STET_LOCK_IS] = BIT(STET_LOCK_IS),
+		[STET_LOCK_IX] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_IX),
+		[STET_LOCK_S] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_S),
+		[STET_LOCK_SIX] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_IX) | BIT(STET_LOCK_S) |
+				  BIT(STET_LOCK_SIX),
+		[STET_LOCK_X] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_IX) | BIT(STET_LOCK_S) |
+				BIT(STET_LOCK_SIX) | BIT(STET_LOCK_X),
+	};
+
+	return covers[a] & BIT(b);
+}
+
+/* --- requests --- */
+
+static const struct stet_span everything = { .to = { .open = true } };
+
+const struct stet_span *stet_lock_span_(const struct lock_grant *g)
+{
+	return g->whole ? &everything : &stet_container_of(g, const struct lock_ranged, g)->span;
+}
+
+static struct lock_ranged *ranged(struct lock_grant *g)
+{
+	STET_DEBUG_ASSERT(!g->whole);
+	return stet_container_of(g, struct lock_ranged, g);
+}
+
+static struct lock_grant *grant_of(struct stet_span *span)
+{
+	return &stet_container_of(span, struct lock_ranged, span)->g;
+}
+
+static void set_numbers(struct stet_span *span, uint64_t from, uint64_t to)
+{
+	stet_bound_number(&span->from, from);
+	stet_bound_number(&span->to, to);
+	span->to.open = to == UINT64_MAX;
+}
+
+static void set_keys(struct lock_request *r, const struct stet_lock_name *name)
+{
+	struct stet_span *span = &r->r.span;
+	bool point = name->keys == STET_LOCK_ONE_KEY;
+
+	STET_ASSERT_CMP(name->key_len, <=, STET_LOCK_KEY_MAX);
+	STET_ASSERT_CMP(name->key_end_len, <=, STET_LOCK_KEY_MAX);
+	stet_bound_string(&span->from, name->key, name->key_len);
+	if (point) { /* right behind a key comes the one with a NUL more */
+		if (name->key_len > 0)
+			memcpy(r->point, name->key, name->key_len);
+		r->point[name->key_len] = 0;
+		stet_bound_string(&span->to, r->point, (size_t)name->key_len + 1);
+	} else if (name->key_end) {
+		stet_bound_string(&span->to, name->key_end, name->key_end_len);
+	} else {
+		span->to = (struct stet_bound){ .open = true };
+	}
+}
+
+struct lock_grant *stet_lock_request_(struct lock_request *r, struct stet_lock_owner *owner,
+				      const struct stet_lock_name *name, enum stet_lock_mode mode)
+{
+	struct stet_span *span = &r->r.span;
+
+	r->r.g = (struct lock_grant){ .owner = owner, .mode = mode };
+	if (name->keys == STET_LOCK_NO_KEYS)
+		set_numbers(span, name->from, name->to);
+	else
+		set_keys(r, name);
+	STET_ASSERT(stet_bound_cmp(&span->from, &span->to) < 0);
+	r->r.g.whole = span->to.open && span->from.head == 0 && span->from.len == 0;
+	return &r->r.g;
+}
+
+int stet_lock_copy_(const struct lock_grant *want, struct lock_grant **ret)
+{
+	struct lock_grant *g = stet_calloc(1,
+					   want->whole ? sizeof(*g) : sizeof(struct lock_ranged));
+
+	if (!g)
+		return STET_FAIL(-ENOMEM, "no memory for a lock");
+	*g = (struct lock_grant){ .owner = want->owner, .mode = want->mode, .whole = want->whole };
+	stet_list_init(&g->of_head);
+	stet_list_init(&g->of_owner);
+	if (!g->whole) {
+		struct stet_span *span = &ranged(g)->span;
+
+		span->from = stet_lock_span_(want)->from;
+		span->to = stet_lock_span_(want)->to;
+		int rc = stet_bounds_keep(&span->from, &span->to);
+		if (rc) {
+			stet_free(g);
+			return rc;
+		}
+	}
+	*ret = g;
+	return 0;
+}
+
+void stet_lock_free_(struct lock_grant *g)
+{
+	if (!g->whole) {
+		stet_bound_release(&ranged(g)->span.from);
+		stet_bound_release(&ranged(g)->span.to);
+	}
+	stet_free(g);
+}
+
+/* --- conflicts --- */
+
+bool stet_lock_in_the_way_(const struct lock_grant *other, const struct lock_grant *want)
+{
+	const struct stet_span *span;
+
+	if (other->owner == want->owner || compatible(other->mode, want->mode))
+		return false;
+	if (other->whole || want->whole)
+		return true;
+	span = stet_lock_span_(want);
+	return stet_bounds_overlap(&span->from, &span->to, stet_lock_span_(other));
+}
+
+struct each {
+	stet_lock_grant_fn *fn;
+	void *arg;
+};
+
+static bool each_span(void *arg, struct stet_span *span)
+{
+	const struct each *e = arg;
+
+	return e->fn(e->arg, grant_of(span));
+}
+
+struct lock_grant *stet_lock_each_(const struct lock_head *head, const struct lock_grant *want,
+				   stet_lock_grant_fn *fn, void *arg)
+{
+	const struct stet_span *range = stet_lock_span_(want);
+	struct each e = { fn, arg };
+	struct stet_span *span;
+	struct stet_list *pos;
+
+	STET_LIST_FOREACH(pos, &head->wholes) {
+		struct lock_grant *g = stet_container_of(pos, struct lock_grant, of_head);
+
+		if (fn(arg, g))
+			return g;
+	}
+	if (!head->ranges)
+		return NULL;
+	span = stet_spans_find(&head->ranges->spans, &range->from, &range->to, 0, each_span, &e);
+	return span ? grant_of(span) : NULL;
+}
+
+static bool is_blocker(void *arg, struct lock_grant *g)
+{
+	const struct lock_grant *want = arg;
+
+	return g->owner != want->owner && !compatible(g->mode, want->mode);
+}
+
+struct stet_lock_owner *stet_lock_granted_blocker_(const struct lock_head *head,
+						   const struct lock_grant *want)
+{
+	struct lock_grant *g = stet_lock_each_(head, want, is_blocker, (void *)(uintptr_t)want);
+
+	return g ? g->owner : NULL;
+}
+
+struct stet_lock_owner *stet_lock_queued_blocker_(const struct lock_head *head,
+						  const struct stet_list *end,
+						  const struct lock_grant *want)
+{
+	for (struct stet_list *pos = head->waits.next; pos != end; pos = pos->next) {
+		struct stet_lock_wait *w = stet_container_of(pos, struct stet_lock_wait, of_head);
+
+		if (stet_lock_in_the_way_(w->grant, want))
+			return w->grant->owner;
+	}
+	return NULL;
+}
+
+static bool is_own(void *arg, struct lock_grant *g)
+{
+	return g->owner == arg;
+}
+
+struct waits_for {
+	const struct lock_grant *wait;
+	const struct stet_lock_owner *owner;
+};
+
+static bool keeps_waiting(void *arg, struct lock_grant *g)
+{
+	const struct waits_for *q = arg;
+
+	return g->owner == q->owner && !compatible(g->mode, q->wait->mode);
+}
+
+bool stet_lock_is_upgrade_(const struct lock_head *head, const struct lock_grant *want)
+{
+	struct stet_list *pos;
+
+	if (stet_lock_each_(head, want, is_own, want->owner))
+		return true;
+	STET_LIST_FOREACH(pos, &head->waits) {
+		struct stet_lock_wait *w = stet_container_of(pos, struct stet_lock_wait, of_head);
+		struct waits_for q = { w->grant, want->owner };
+
+		if (stet_lock_in_the_way_(w->grant, want) &&
+		    stet_lock_each_(head, w->grant, keeps_waiting, &q))
+			return true;
+	}
+	return false;
+}
+
+struct reach {
+	const struct lock_grant *want;
+	const struct stet_bound *to; /* NULL: none yet */
+};
+
+static bool reach_on(void *arg, struct stet_span *span)
+{
+	struct reach *r = arg;
+	const struct lock_grant *g = grant_of(span);
+
+	if (g->owner == r->want->owner && as_strong(g->mode, r->want->mode) &&
+	    (!r->to || stet_bound_cmp(&span->to, r->to) > 0))
+		r->to = &span->to;
+	return false;
+}
+
+/* Each round moves forward, so there are at most as many as there are grants. */
+bool stet_lock_covered_(const struct lock_head *head, const struct lock_grant *want)
+{
+	const struct stet_span *range = stet_lock_span_(want);
+	const struct stet_bound *at = &range->from;
+	struct stet_list *pos;
+
+	STET_LIST_FOREACH(pos, &head->wholes) {
+		const struct lock_grant *g = stet_container_of(pos, struct lock_grant, of_head);
+
+		if (g->owner == want->owner && as_strong(g->mode, want->mode))
+			return true;
+	}
+	while (head->ranges) {
+		struct reach r = { want, NULL };
+
+		stet_spans_find(&head->ranges->spans, at, at, STET_SPAN_BEGINS_AT_TO, reach_on, &r);
+		if (!r.to)
+			return false;
+		if (stet_bound_cmp(r.to, &range->to) >= 0)
+			return true;
+		at = r.to;
+	}
+	return false;
+}
+
+/* --- granting --- */
+
+static void unlink_grant(struct stet_locks *locks, struct lock_grant *g)
+{
+	if (g->whole)
+		stet_list_del(&g->of_head);
+	else
+		stet_spans_remove(&g->head->ranges->spans, &ranged(g)->span);
+	stet_list_del(&g->of_owner);
+	g->owner->held_count--;
+	locks->grant_count--;
+}
+
+void stet_lock_drop_(struct stet_locks *locks, struct lock_grant *g, bool gone)
+{
+	unlink_grant(locks, g);
+	if (gone)
+		stet_lock_gone_(locks, g->head, g);
+	stet_lock_free_(g);
+}
+
+struct needless {
+	struct lock_grant *g;
+	struct stet_list list; /* of lock_grant.of_head */
+};
+
+static bool collect_needless(void *arg, struct stet_span *span)
+{
+	struct needless *n = arg;
+	struct lock_grant *old = grant_of(span);
+	const struct stet_span *by = stet_lock_span_(n->g);
+	bool inside = stet_bound_cmp(&by->from, &span->from) <= 0 &&
+		      stet_bound_cmp(&span->to, &by->to) <= 0;
+
+	if (old->owner == n->g->owner &&
+	    (old->mode == n->g->mode || (inside && as_strong(n->g->mode, old->mode))))
+		stet_list_add_tail(&n->list, &old->of_head);
+	return false;
+}
+
+/* What continues g is joined to it (G2). */
+static void join(struct lock_grant *g, struct lock_grant *old)
+{
+	struct stet_span *a = &ranged(g)->span, *b = &ranged(old)->span;
+
+	if (stet_bound_cmp(&b->from, &a->from) < 0)
+		stet_bound_move(&a->from, &b->from);
+	if (stet_bound_cmp(&b->to, &a->to) > 0)
+		stet_bound_move(&a->to, &b->to);
+}
+
+static void take_needless(struct stet_locks *locks, struct lock_head *head, struct lock_grant *g)
+{
+	const struct stet_span *range = stet_lock_span_(g);
+	struct needless n = { .g = g };
+	struct stet_list *pos, *tmp;
+
+	stet_list_init(&n.list);
+	STET_LIST_FOREACH_SAFE(pos, tmp, &head->wholes) {
+		struct lock_grant *old = stet_container_of(pos, struct lock_grant, of_head);
+
+		if (g->whole && old->owner == g->owner && as_strong(g->mode, old->mode))
+			stet_lock_drop_(locks, old, false);
+	}
+	if (!head->ranges)
+		return;
+	stet_spans_find(&head->ranges->spans, &range->from, &range->to,
+			STET_SPAN_ENDS_AT_FROM | STET_SPAN_BEGINS_AT_TO, collect_needless, &n);
+	while ((pos = stet_list_first(&n.list))) {
+		struct lock_grant *old = stet_container_of(pos, struct lock_grant, of_head);
+
+		stet_list_del(pos);
+		unlink_grant(locks, old);
+		if (!g->whole && old->mode == g->mode)
+			join(g, old);
+		stet_lock_free_(old);
+	}
+}
+
+void stet_lock_add_(struct stet_locks *locks, struct lock_head *head, struct lock_grant *g)
+{
+	take_needless(locks, head, g);
+	g->head = head;
+	if (g->whole)
+		stet_list_add_tail(&head->wholes, &g->of_head);
+	else
+		stet_spans_add(&head->ranges->spans, &ranged(g)->span);
+	stet_list_add_tail(&g->owner->held, &g->of_owner);
+	g->owner->held_count++;
+	locks->grant_count++;
+}
+
+void stet_lock_gone_(struct stet_locks *locks, struct lock_head *head, struct lock_grant *g)
+{
+	struct lock_ranges *ranges = head->ranges;
+
+	if (!stet_list_linked(&head->changed))
+		stet_list_add_tail(&locks->changed, &head->changed);
+	if (!ranges || (stet_list_empty(&head->waits) && stet_list_empty(&head->probes)))
+		return;
+	if (g->whole) {
+		ranges->gone_all = true;
+	} else if (!ranges->gone) {
+		stet_bound_move(&ranges->gone_from, &ranged(g)->span.from);
+		stet_bound_move(&ranges->gone_to, &ranged(g)->span.to);
+	} else {
+		if (stet_bound_cmp(&ranged(g)->span.from, &ranges->gone_from) < 0)
+			stet_bound_move(&ranges->gone_from, &ranged(g)->span.from);
+		if (stet_bound_cmp(&ranged(g)->span.to, &ranges->gone_to) > 0)
+			stet_bound_move(&ranges->gone_to, &ranged(g)->span.to);
+	}
+	ranges->gone = true;
+}
