@@ -185,7 +185,7 @@ static int by_ino(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* Appends that are staged until ordering have no keys yet. */
+/* What is staged until ordering has no keys yet. */
 static int add_appends(struct collector *c)
 {
 	size_t known = c->out->inos.n;
@@ -245,23 +245,27 @@ struct staging {
 	size_t known, known_inos;
 };
 
-/* Without a watch nothing else says that there are appends. */
-static int note_staged(const struct staging *s, uint64_t ino)
+/* Without a watch nothing else says that there are appends, or staged bytes. */
+static int note_staged(const struct staging *s, uint64_t ino, unsigned what)
 {
 	struct stet_api_touched *out = s->c->out;
-	struct stet_ll_touched_ino entry = { .ino = ino,
-					     .what = STET_LL_TOUCHED_GROWN | STET_LL_TOUCHED_ATTR };
+	struct stet_ll_touched_ino entry = { .ino = ino, .what = what | STET_LL_TOUCHED_ATTR };
+	struct stet_ll_touched_ino *found =
+		s->known_inos ? bsearch(&entry, out->inos.v, s->known_inos, sizeof(entry), by_ino)
+			      : NULL;
 
-	if (s->known_inos && bsearch(&entry, out->inos.v, s->known_inos, sizeof(entry), by_ino))
+	if (found) {
+		found->what |= what & STET_LL_TOUCHED_DATA;
 		return 0;
+	}
 	return stet_vec_push(&out->inos, entry);
 }
 
 /* What is staged is part of the size. */
-static int add_staged(void *arg, uint64_t ino, size_t len)
+static int add_staged(void *arg, uint64_t ino, uint64_t more, bool changed)
 {
 	const struct staging *s = arg;
-	int rc = note_staged(s, ino);
+	int rc = note_staged(s, ino, changed ? STET_LL_TOUCHED_DATA : STET_LL_TOUCHED_GROWN);
 	struct stet_api_attrs key = { .ino = ino };
 	struct stet_api_attrs *found = s->known ? bsearch(&key, s->c->out->attrs.v, s->known,
 							  sizeof(key), by_attrs_ino)
@@ -270,9 +274,9 @@ static int add_staged(void *arg, uint64_t ino, size_t len)
 	if (rc)
 		return rc;
 	if (!found)
-		return add_attrs(s->c, ino, len);
+		return add_attrs(s->c, ino, more);
 	if (found->after.mode)
-		found->after.size += len;
+		found->after.size += more;
 	return 0;
 }
 

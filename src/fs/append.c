@@ -6,7 +6,8 @@
  *
  * A1. An appender holds DATA IX: appenders go together; who writes, truncates or (at LOCKING) reads
  *     the file holds X or S and keeps them out. Without it a writer's size and extents could be
- *     published over an append that was ordered after they were staged.
+ *     published over an append that was ordered after they were staged. At LOCKING, and PLAIN, it is held from
+ *     the size on only: nobody else makes that smaller, and what lies before it is not looked at.
  * A2. Once the transaction changes the file in another way, or stages more than the limit, it takes
  *     the whole file (X), and what was staged is written at the end that it sees (settle). From
  *     then on its appends are writes.
@@ -37,21 +38,30 @@ int stet_fs_each_staged(const struct stet_fs_ctx *ctx, stet_fs_staged_fn *fn, vo
 		return 0;
 	STET_LIST_FOREACH(pos, &state->file_list) {
 		const struct fs_file *file = stet_container_of(pos, struct fs_file, link);
+		uint64_t end = stet_staged_end_(ctx, file->ino), lo, hi;
+		const uint8_t *bytes;
+		struct fs_inode in;
 
 		if (file->append.len > 0)
-			rc = fn(arg, file->ino, file->append.len);
+			rc = fn(arg, file->ino, file->append.len, false);
+		else if (end > 0)
+			rc = stet_inode_get_((struct stet_fs_ctx *)(uintptr_t)ctx, file->ino, 0,
+					     &in);
+		if (!rc && end > 0)
+			rc = fn(arg, file->ino, end > in.i.size ? end - in.i.size : 0,
+				stet_staged_next_(file, 0, in.i.size, &lo, &hi, &bytes));
 		if (rc)
 			break;
 	}
 	return rc;
 }
 
-int stet_append_settle_(struct fs_data *d)
+int stet_data_settle_(struct fs_data *d)
 {
-	int rc;
+	int rc = d->file ? stet_staged_settle_(d) : 0;
 
-	if (!d->file || d->file->append.len == 0)
-		return 0;
+	if (rc || !d->file || d->file->append.len == 0)
+		return rc;
 	rc = stet_inode_get_(d->ctx, d->ino, 0, &d->in);
 	if (!rc)
 		rc = stet_data_write_(d, d->in.i.size, d->file->append.p, d->file->append.len);
@@ -63,22 +73,25 @@ int stet_append_settle_(struct fs_data *d)
 static int check_size(const struct fs_data *d, size_t len)
 {
 	size_t staged = d->file ? d->file->append.len : 0;
+	uint64_t end = stet_staged_end_(d->ctx, d->ino);
+	uint64_t size = end > d->in.i.size ? end : d->in.i.size;
 
-	return len + staged > STET_FILE_SIZE_MAX - d->in.i.size ? -EFBIG : 0;
+	return len + staged > STET_FILE_SIZE_MAX - size ? -EFBIG : 0;
 }
 
 /* Writes at the end that the transaction sees. */
 static int append_now(struct fs_data *d, const void *data, size_t len)
 {
 	bool plain = stet_txn_level(d->ctx->txn) == STET_LEVEL_PLAIN;
-	int rc = stet_data_lock_(d, 0, UINT64_MAX, plain ? STET_LOCK_IX : STET_LOCK_X);
+	int rc = stet_data_lock_(d, plain ? d->in.i.size : 0, UINT64_MAX,
+				 plain ? STET_LOCK_IX : STET_LOCK_X);
 
 	if (!rc)
 		rc = stet_data_pending_(d);
 	if (!rc)
 		rc = stet_data_reserve_(d, d->in.i.size + len, len, false);
 	if (!rc)
-		rc = stet_append_settle_(d);
+		rc = stet_data_settle_(d);
 	if (!rc)
 		rc = stet_inode_get_(d->ctx, d->ino, 0, &d->in);
 	return rc ? rc : stet_data_write_(d, d->in.i.size, data, len);
@@ -86,7 +99,8 @@ static int append_now(struct fs_data *d, const void *data, size_t len)
 
 static int stage(struct fs_data *d, const void *data, size_t len)
 {
-	int rc = stet_data_lock_(d, 0, UINT64_MAX, STET_LOCK_IX); /* A1 */
+	bool ranged = stet_txn_level(d->ctx->txn) == STET_LEVEL_LOCKING;
+	int rc = stet_data_lock_(d, ranged ? d->in.i.size : 0, UINT64_MAX, STET_LOCK_IX); /* A1 */
 
 	if (!rc)
 		rc = stet_data_reserve_(d, d->in.i.size + d->file->append.len + len, len, false);
@@ -110,7 +124,8 @@ int stet_fs_append(struct stet_fs_ctx *ctx, uint64_t ino, const void *data, size
 		return rc;
 	if (len > STET_WRITE_MAX_)
 		return -EINVAL;
-	if (d.file && !d.file->locked && d.file->append.len + len <= STAGED_MAX)
+	if (d.file && !d.file->locked && d.file->append.len + len <= STAGED_MAX &&
+	    stet_skiplist_count(&d.file->staged) == 0)
 		return stage(&d, data, len);
 	return append_now(&d, data, len);
 }

@@ -2,8 +2,9 @@
  *
  * D1. Who changes data holds EXISTS S on the inode and DATA X on the file: on all of it at SNAPSHOT
  *     and SERIALIZABLE, on the range at LOCKING. An appender holds DATA IX: appenders do not meet.
- * D2. At LOCKING the range is widened to whole extents, because cutting one stages its rests (E2 of
- *     extent.c), and nobody may change those meanwhile; and to the whole file while that is inline.
+ * D2. At LOCKING and PLAIN the range is that of the bytes, to the byte; at LOCKING what is written under such a
+ *     lock is staged as bytes (staged.c). Truncation and whatever else changes more than bytes takes the
+ *     whole file.
  * D3. Beyond the size a file reads as zeros. That costs nothing because the bytes behind the size
  *     in the last block are always zero, and no extent lies behind it but what a truncation has yet
  *     to free: before a file grows, that is finished (pending).
@@ -40,38 +41,26 @@ int stet_data_begin_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_data *d)
 	return rc;
 }
 
-/* D2: to whole blocks, at LOCKING to whole extents. */
-static int widen(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t *lo, uint64_t *hi)
+/* With STET_LOCK_PAGE (stetfs.h) to whole pages. */
+static void widen(const struct stet_fs_ctx *ctx, struct stet_lock_name *name)
 {
-	uint64_t from = *lo >> STET_BLOCK_SHIFT, to = stet_blocks_(*hi);
-	struct fs_piece piece;
-	struct fs_walk walk;
-	int rc = 0;
+	const uint64_t rest = STET_LOCK_PAGE_BYTES - 1;
 
-	if (stet_txn_level(ctx->txn) == STET_LEVEL_LOCKING) {
-		rc = stet_walk_open_(ctx, ino, from, to, &walk);
-		if (rc)
-			return rc;
-		while ((rc = stet_walk_next_(&walk, &piece)) == 1) {
-			if (walk.x.first < from)
-				from = walk.x.first;
-			if (walk.x.first + walk.x.count > to)
-				to = walk.x.first + walk.x.count;
-		}
-		stet_walk_close_(&walk);
-	}
-	*lo = from << STET_BLOCK_SHIFT;
-	*hi = to >= STET_FILE_BLOCKS_MAX ? UINT64_MAX : to << STET_BLOCK_SHIFT;
-	return rc;
+	if (!stet_txn_locks_pages(ctx->txn))
+		return;
+	name->from &= ~rest;
+	name->to = name->to > UINT64_MAX - rest ? UINT64_MAX : (name->to + rest) & ~rest;
 }
 
-static int lock_range(struct fs_data *d, uint64_t lo, uint64_t hi, enum stet_lock_mode mode)
+static int lock_range(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_t hi,
+		      enum stet_lock_mode mode)
 {
-	const struct stet_lock_name name = {
-		.object = d->ino, .from = lo, .to = hi, .class = STET_LOCK_DATA
+	struct stet_lock_name name = {
+		.object = ino, .from = lo, .to = hi, .class = STET_LOCK_DATA
 	};
 
-	return stet_txn_lock(d->ctx->txn, &name, mode, d->ctx->wait, d->ctx->ticket);
+	widen(ctx, &name);
+	return stet_txn_lock(ctx->txn, &name, mode, ctx->wait, ctx->ticket);
 }
 
 int stet_data_lock_(struct fs_data *d, uint64_t lo, uint64_t hi, enum stet_lock_mode mode)
@@ -83,23 +72,40 @@ int stet_data_lock_(struct fs_data *d, uint64_t lo, uint64_t hi, enum stet_lock_
 
 	if (rc || stet_state_is_created_(d->ctx, d->ino) || (d->file && d->file->locked))
 		return rc;
-	if ((d->in.i.flags & STET_INODE_INLINE) || d->in.i.size <= STET_INLINE_MAX ||
-	    (d->file && d->file->append.len > 0))
-		ranged = false;
-	if (ranged && hi != UINT64_MAX) {
-		rc = widen(d->ctx, d->ino, &lo, &hi);
-	} else {
+	if (!ranged || (mode == STET_LOCK_X && d->file && d->file->append.len > 0)) {
 		lo = 0;
 		hi = UINT64_MAX;
 	}
-	if (!rc)
-		rc = lock_range(d, lo, hi, mode);
+	rc = lock_range(d->ctx, d->ino, lo, hi, mode);
 	if (rc || mode != STET_LOCK_X)
 		return rc;
 	stet_key_inode(&key, d->ino);
 	rc = stet_txn_unchanged(d->ctx->txn, &key, STET_ATTR_SIZE);
 	if (!rc && d->file && lo == 0 && hi == UINT64_MAX)
 		d->file->locked = true;
+	return rc;
+}
+
+int stet_data_block_(struct fs_data *d, uint64_t block, uint8_t *out)
+{
+	const struct stet_inode *i = &d->in.i;
+	struct fs_piece piece;
+	struct fs_walk walk;
+	int rc;
+
+	memset(out, 0, STET_BLOCK_SIZE);
+	if (i->flags & STET_INODE_INLINE) {
+		if (block == 0 && i->inline_bytes > 0)
+			memcpy(out, i->inline_data, i->inline_bytes);
+		return 0;
+	}
+	rc = stet_walk_open_(d->ctx, d->ino, block, block + 1, &walk);
+	if (rc)
+		return rc;
+	rc = stet_walk_next_(&walk, &piece);
+	if (rc == 1)
+		rc = stet_extent_read_(d->ctx, &walk.x, piece.shift, out);
+	stet_walk_close_(&walk);
 	return rc;
 }
 
@@ -438,20 +444,24 @@ static int plan_extents(struct plan *p, uint64_t ino)
 	return rc;
 }
 
+/* What the file has without staged appends, to the transaction. */
+static uint64_t size_of(const struct stet_fs_ctx *ctx, uint64_t ino, const struct stet_inode *i)
+{
+	uint64_t staged = stet_staged_end_(ctx, ino);
+
+	return staged > i->size ? staged : i->size;
+}
+
 /* At LOCKING a reader keeps its range from changing; one that saw the end, the file from
  * growing. */
 static int read_lock(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint64_t len,
 		     uint64_t size)
 {
 	bool at_end = off >= size || len > size - off;
-	const struct stet_lock_name name = { .object = ino,
-					     .from = off,
-					     .to = at_end ? UINT64_MAX : off + len,
-					     .class = STET_LOCK_DATA };
 
 	if (stet_txn_level(ctx->txn) != STET_LEVEL_LOCKING || stet_state_is_created_(ctx, ino))
 		return 0;
-	return stet_txn_lock(ctx->txn, &name, STET_LOCK_S, ctx->wait, ctx->ticket);
+	return lock_range(ctx, ino, off, at_end ? UINT64_MAX : off + len, STET_LOCK_S);
 }
 
 static int read_begin(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint64_t len,
@@ -465,28 +475,52 @@ static int read_begin(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint6
 		return S_ISDIR(in->i.mode) ? -EISDIR : -EINVAL;
 	if (off > STET_FILE_SIZE_MAX)
 		return -EINVAL;
-	return len == 0 ? 0 : read_lock(ctx, ino, off, len, in->i.size);
+	return len == 0 ? 0 : read_lock(ctx, ino, off, len, size_of(ctx, ino, &in->i));
 }
 
-/* What the file holds up to its size, then what was appended and waits for ordering. */
-static int plan_file(struct plan *p, uint64_t ino, const struct stet_inode *i, uint64_t total,
-		     const uint8_t *staged)
+/* What is there without what is staged, up to `to`; behind the size zeros. */
+static int plan_current(struct plan *p, uint64_t ino, const struct stet_inode *i, uint64_t to)
 {
-	uint64_t end = p->end;
+	uint64_t end = to < i->size ? to : i->size;
 	int rc = 0;
 
-	if (p->at < i->size) {
-		p->end = end < i->size ? end : i->size;
-		if (i->flags & STET_INODE_INLINE)
-			fill_bytes(p, i->inline_data + p->at, p->end - p->at);
-		else
-			rc = plan_extents(p, ino);
-		if (rc || p->at < (end < i->size ? end : i->size))
-			return rc;
+	p->end = end;
+	if (p->at < end && (i->flags & STET_INODE_INLINE))
+		fill_bytes(p, i->inline_data + p->at, end - p->at);
+	else if (p->at < end)
+		rc = plan_extents(p, ino);
+	if (rc || p->at < end)
+		return rc;
+	p->end = to;
+	fill_zero(p, to);
+	return 0;
+}
+
+/* What the file holds up to its size, with what is staged over it, then what was appended and waits for
+ * ordering. */
+static int plan_file(struct plan *p, uint64_t ino, const struct stet_inode *i, uint64_t end,
+		     const uint8_t *appended)
+{
+	const struct fs_file *file = stet_state_find_file_(p->ctx, ino);
+	uint64_t size = size_of(p->ctx, ino, i);
+	uint64_t stop = end < size ? end : size;
+
+	while (p->at < stop) {
+		const uint8_t *bytes = NULL;
+		uint64_t lo = stop, hi = stop;
+
+		if (!stet_staged_next_(file, p->at, stop, &lo, &hi, &bytes))
+			lo = stop;
+		int rc = plan_current(p, ino, i, lo);
+		if (rc || p->at < lo)
+			return rc; /* out of pieces */
+		p->end = hi;
+		if (bytes)
+			fill_bytes(p, bytes, hi - lo);
 	}
-	p->end = end < total ? end : total;
-	if (p->at < p->end)
-		fill_bytes(p, staged + (p->at - i->size), p->end - p->at);
+	p->end = end;
+	if (p->at < end)
+		fill_bytes(p, appended + (p->at - size), end - p->at);
 	return 0;
 }
 
@@ -498,19 +532,16 @@ int stet_fs_read_plan(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, size_
 		.ctx = ctx, .off = off, .at = off, .buf = buf, .pieces = pieces, .cap = cap
 	};
 	struct stet_view *pin = NULL;
-	const uint8_t *staged;
+	const uint8_t *appended;
 	struct fs_inode in;
 	uint64_t total;
 	int rc = read_begin(ctx, ino, off, len, &in);
 
 	if (rc)
 		return rc;
-	total = in.i.size + stet_append_staged_(ctx, ino, &staged);
-	p.end = off;
-	if (off < total) {
-		p.end = len < total - off ? off + len : total;
-		rc = plan_file(&p, ino, &in.i, total, staged);
-	}
+	total = size_of(ctx, ino, &in.i) + stet_append_staged_(ctx, ino, &appended);
+	if (off < total)
+		rc = plan_file(&p, ino, &in.i, len < total - off ? off + len : total, appended);
 	if (!rc && p.n > 0)
 		rc = stet_view_open(stet_txn_engine(ctx->txn), &pin);
 	if (rc)
@@ -600,33 +631,67 @@ static int find_block(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t from, uint
 	return 0;
 }
 
+/* As find_block, with what is staged. */
+static int find_with_staged(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t from, uint64_t to,
+			    bool hole, uint64_t *ret)
+{
+	const struct fs_file *file = stet_state_find_file_(ctx, ino);
+	uint64_t lo, hi, at = from;
+	const uint8_t *bytes;
+	int rc;
+
+	for (;;) {
+		bool staged;
+
+		rc = find_block(ctx, ino, at, to, hole, &at);
+		if (rc || (hole && at >= to))
+			break;
+		staged = stet_staged_next_(file, (hole ? at : from) << STET_BLOCK_SHIFT,
+					   (hole ? at + 1 : at) << STET_BLOCK_SHIFT, &lo, &hi,
+					   &bytes);
+		if (!staged)
+			break;
+		if (!hole) {
+			at = lo >> STET_BLOCK_SHIFT;
+			break;
+		}
+		at++;
+	}
+	if (!rc)
+		*ret = at;
+	return rc;
+}
+
 int stet_fs_seek(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, bool hole, uint64_t *ret_off)
 {
-	const uint8_t *staged;
+	const uint64_t in_block = off &
+				  (STET_BLOCK_SIZE - 1); /* what is a hole depends on it, too */
+	const uint8_t *appended;
 	struct fs_inode in;
-	uint64_t total, block, at;
-	int rc = read_begin(ctx, ino, off, UINT64_MAX, &in);
+	uint64_t size, total, block, at;
+	int rc = read_begin(ctx, ino, off - in_block, UINT64_MAX, &in);
 
 	if (rc)
 		return rc;
-	total = in.i.size + stet_append_staged_(ctx, ino, &staged);
+	size = size_of(ctx, ino, &in.i);
+	total = size + stet_append_staged_(ctx, ino, &appended);
 	if (off >= total)
 		return -ENXIO;
-	if ((in.i.flags & STET_INODE_INLINE) || off >= in.i.size) {
+	if ((in.i.flags & STET_INODE_INLINE) || off >= size) {
 		*ret_off = hole ? total : off;
 		return 0;
 	}
-	rc = find_block(ctx, ino, off >> STET_BLOCK_SHIFT, stet_blocks_(in.i.size), hole, &block);
+	rc = find_with_staged(ctx, ino, off >> STET_BLOCK_SHIFT, stet_blocks_(size), hole, &block);
 	if (rc)
 		return rc;
 	at = block << STET_BLOCK_SHIFT;
 	if (at < off)
 		at = off;
-	if (at >= in.i.size) {
+	if (at >= size) {
 		/* Behind the extents comes what was appended, if anything: data up to the end. */
-		if (!hole && total == in.i.size)
+		if (!hole && total == size)
 			return -ENXIO;
-		at = hole ? total : in.i.size;
+		at = hole ? total : size;
 	}
 	*ret_off = at;
 	return 0;

@@ -185,8 +185,9 @@ STET_CHECKED int stet_fs_write(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t o
  * Appenders share the file's data (DATA IX) and keep writers out. len <= 1 MiB. */
 STET_CHECKED int stet_fs_append(struct stet_fs_ctx *ctx, uint64_t ino, const void *data,
 				size_t len);
-/* Calls fn for each file with staged appends; non-zero stops and is returned. */
-typedef int stet_fs_staged_fn(void *arg, uint64_t ino, size_t len);
+/* Calls fn for each file with data that is not written before the transaction is ordered; non-zero stops and
+ * is returned. more: by so much the size grows; changed: bytes below it change, too. */
+typedef int stet_fs_staged_fn(void *arg, uint64_t ino, uint64_t more, bool changed);
 STET_CHECKED int stet_fs_each_staged(const struct stet_fs_ctx *ctx, stet_fs_staged_fn *fn,
 				     void *arg);
 STET_CHECKED int stet_fs_truncate(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t size);

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/hash.h"
 #include "base/list.h"
+#include "base/skiplist.h"
 #include "base/vec.h"
 #include "fs/acl.h"
 #include "fs/fs.h"
@@ -158,7 +159,10 @@ struct fs_file {
 	struct fs_ranges lazy;    /* of mine: gone, but what was mapped there is not counted yet */
 	uint64_t lazy_from;       /* the lowest of it; UINT64_MAX: none */
 	struct stet_buf append;   /* staged, to be written at the end when ordered */
-	bool keep_mtime;          /* the mtime was set after what was appended */
+	bool keep_mtime;          /* the mtime was set after what was appended, or staged */
+	struct stet_skiplist staged; /* LOCKING: be64 offset -> bytes; see staged.c */
+	uint64_t staged_bytes;       /* memory of it */
+	uint64_t staged_try;         /* with more than this, all of the file is asked for */
 };
 
 /* A value of a table that the transaction has freed and others know: see table.c. */
@@ -318,7 +322,7 @@ struct fs_data {
 };
 /* Reads the inode. -EISDIR, -EINVAL (no regular file), -EROFS. */
 STET_CHECKED int stet_data_begin_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_data *d);
-/* Locks bytes [lo, hi) for changing; the whole file unless at LOCKING, and if something is
+/* Locks bytes [lo, hi) for changing; the whole file unless at LOCKING and PLAIN, and if an append is
  * staged. */
 STET_CHECKED int stet_data_lock_(struct fs_data *d, uint64_t lo, uint64_t hi,
 				 enum stet_lock_mode mode);
@@ -341,10 +345,31 @@ STET_CHECKED int stet_data_plan_whole_(struct stet_fs_ctx *ctx, uint64_t ino, ui
 /* Stages what happened to the inode, and the claim. */
 STET_CHECKED int stet_data_send_(struct fs_data *d, struct stet_inode_intent *intent,
 				 const uint8_t *content);
-/* Writes what append has staged, after the whole file was locked. */
-STET_CHECKED int stet_append_settle_(struct fs_data *d);
+/* Copies a block as the transaction sees it, without what is staged. */
+STET_CHECKED int stet_data_block_(struct fs_data *d, uint64_t block, uint8_t *out);
+/* Writes what is staged, after the whole file was locked. */
+STET_CHECKED int stet_data_settle_(struct fs_data *d);
 /* What is staged; borrowed until the transaction's next change of the file. */
 size_t stet_append_staged_(const struct stet_fs_ctx *ctx, uint64_t ino, const uint8_t **ret);
+
+/* --- staged.c: bytes written at LOCKING --- */
+void stet_staged_init_(struct fs_file *file);
+void stet_staged_release_(struct fs_file *file);
+void stet_staged_clear_(struct stet_fs_ctx *ctx, struct fs_file *file);
+/* Whether a write is to be staged (B1): the file is not locked as a whole, and need not be. */
+bool stet_staged_wanted_(const struct fs_data *d);
+/* The write: locks, reserves, stages. */
+STET_CHECKED int stet_staged_write_(struct fs_data *d, uint64_t off, const uint8_t *data,
+				    size_t len);
+/* Writes what is staged to the file as the transaction sees it. */
+STET_CHECKED int stet_staged_settle_(struct fs_data *d);
+/* The first staged bytes within [at, end), borrowed until the next change; false: none. file may be NULL. */
+bool stet_staged_next_(const struct fs_file *file, uint64_t at, uint64_t end, uint64_t *ret_lo,
+		       uint64_t *ret_hi, const uint8_t **ret_bytes);
+/* Where the last of them ends; 0: there are none. */
+uint64_t stet_staged_end_(const struct stet_fs_ctx *ctx, uint64_t ino);
+/* What ordering will make of them, at most. */
+void stet_staged_need_(const struct fs_file *file, uint64_t *ret_blocks, uint64_t *ret_bytes);
 
 static inline uint64_t stet_blocks_(uint64_t bytes)
 {

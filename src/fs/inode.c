@@ -414,8 +414,12 @@ int stet_fs_getattr(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_attr *
 		return rc;
 	fill_attr(&in.i, ret);
 	ret->ino = ino;
-	if (S_ISREG(in.i.mode))
+	if (S_ISREG(in.i.mode)) {
+		uint64_t end = stet_staged_end_(ctx, ino);
+
+		ret->size = end > ret->size ? end : ret->size;
 		ret->size += stet_append_staged_(ctx, ino, &staged);
+	}
 	return 0;
 }
 
@@ -515,7 +519,7 @@ int stet_fs_setattr(struct stet_fs_ctx *ctx, uint64_t ino, unsigned set,
 	setattr_intent(ctx, set, attr, &n);
 	struct fs_file *file = stet_state_find_file_(ctx, ino);
 	if (file && (set & STET_FS_SET_MTIME))
-		file->keep_mtime = file->append.len > 0;
+		file->keep_mtime = file->append.len > 0 || stet_skiplist_count(&file->staged) > 0;
 	rc = stet_intent_send_(ctx, ino, &n, NULL);
 	if (!rc)
 		rc = stet_state_claim_(ctx, ino, STET_CLAIM_ALIVE);

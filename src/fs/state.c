@@ -42,6 +42,7 @@ static void free_file(struct fs_file *file)
 	stet_vec_release(&file->lazy.list);
 	stet_vec_release(&file->rests);
 	stet_buf_release(&file->append);
+	stet_staged_release_(file);
 	stet_free(file);
 }
 
@@ -213,6 +214,7 @@ int stet_state_file_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_file **ret
 		return STET_FAIL(-ENOMEM, "no memory for a transaction's state");
 	file->ino = ino;
 	file->lazy_from = UINT64_MAX;
+	stet_staged_init_(file);
 	rc = stet_hash_insert(&state->files, ino, &file->node);
 	if (rc) {
 		stet_free(file);
@@ -259,6 +261,7 @@ void stet_state_forget_(struct stet_fs_ctx *ctx, uint64_t ino)
 	if (file) {
 		stet_hash_remove(&state->files, &file->node);
 		stet_list_del(&file->link);
+		stet_staged_clear_(ctx, file);
 		free_file(file);
 	}
 	made = stet_hash_find(&state->created, ino);

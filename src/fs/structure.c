@@ -13,8 +13,9 @@
  * S5. What was changed has a name: an inode that others have removed may live on while it is open, but
  *     nobody would find the change.
  * S6. What loses its last name has the content that the transaction has seen.
- * Afterwards appends are written at the ends of their files, changed files and tables are fitted to
- * the current state (extent.c, table.c), and inodes without a name become orphans.
+ * Afterwards appends are written at the ends of their files and what was staged at LOCKING where it
+ * belongs, changed files and tables are fitted to the current state (extent.c, table.c), and inodes
+ * without a name become orphans.
  */
 #include <inttypes.h>
 #include <sys/stat.h>
@@ -220,6 +221,24 @@ static int write_append(struct stet_fs_ctx *ctx, struct fs_file *file)
 	return rc;
 }
 
+/* B3 of staged.c */
+static int write_staged(struct stet_fs_ctx *ctx, struct fs_file *file)
+{
+	struct stet_inode_intent n = { .set = STET_SET_MTIME_ };
+	struct fs_data d = { .ctx = ctx, .ino = file->ino, .pending_from = UINT64_MAX };
+	int rc = stet_inode_get_(ctx, file->ino, 0, &d.in);
+
+	if (!rc && stet_staged_end_(ctx, file->ino) > d.in.i.size)
+		rc = stet_data_pending_(&d);
+	if (rc)
+		return rc;
+	n.mtime_ns = d.in.i.mtime_ns;
+	rc = stet_staged_settle_(&d);
+	if (!rc && file->keep_mtime)
+		rc = stet_intent_send_(ctx, file->ino, &n, NULL);
+	return rc;
+}
+
 static int fit_file(struct stet_fs_ctx *ctx, struct fs_file *file)
 {
 	struct stet_inode_intent n = { 0 };
@@ -253,6 +272,8 @@ static int settle_files(struct stet_fs_ctx *ctx, struct fs_state *state)
 
 		if (file->mine.list.n > 0)
 			rc = fit_file(ctx, file);
+		if (!rc && stet_skiplist_count(&file->staged) > 0)
+			rc = write_staged(ctx, file);
 		if (!rc && file->append.len > 0)
 			rc = write_append(ctx, file);
 		if (rc)
@@ -304,10 +325,12 @@ void stet_fs_staged_(void *arg, struct stet_txn *txn, uint64_t *ret_blocks, uint
 	STET_LIST_FOREACH(pos, &state->file_list) {
 		const struct fs_file *file = stet_container_of(pos, struct fs_file, link);
 		uint64_t ends = 2 * (uint64_t)(file->mine.list.n + file->lazy.list.n + 1);
+		uint64_t blocks, bytes;
 
-		*ret_blocks += stet_blocks_(file->append.len) + 2;
-		*ret_bytes += ends * STET_META_EXTENT_ + STET_META_INODE_ + STET_META_ORPHAN_ +
-			      STET_INLINE_MAX;
+		stet_staged_need_(file, &blocks, &bytes);
+		*ret_blocks += stet_blocks_(file->append.len) + blocks + 2;
+		*ret_bytes += bytes + ends * STET_META_EXTENT_ + STET_META_INODE_ +
+			      STET_META_ORPHAN_ + STET_INLINE_MAX;
 	}
 	*ret_bytes += state->freed.n * STET_META_ORPHAN_;
 	STET_LIST_FOREACH(pos, &state->claim_list)

@@ -134,7 +134,7 @@ int stet_fs_truncate(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t size)
 	if (!rc)
 		rc = stet_data_reserve_(&d, size, 1, shrinks);
 	if (!rc)
-		rc = stet_append_settle_(&d);
+		rc = stet_data_settle_(&d);
 	if (!rc)
 		rc = stet_inode_get_(ctx, ino, 0, &d.in);
 	if (rc)
@@ -181,11 +181,13 @@ int stet_fs_punch(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint64_t 
 	if (len == 0 || off > STET_FILE_SIZE_MAX)
 		return -EINVAL;
 	end = len > STET_FILE_SIZE_MAX - off ? STET_FILE_SIZE_MAX : off + len;
-	rc = stet_data_lock_(&d, off, end, STET_LOCK_X);
+	rc = stet_data_lock_(&d, d.file ? 0 : off, d.file ? UINT64_MAX : end, STET_LOCK_X);
+	if (!rc && stet_staged_end_(ctx, ino) > d.in.i.size)
+		rc = stet_data_pending_(&d);
 	if (!rc)
 		rc = stet_data_reserve_(&d, d.in.i.size, UINT64_C(2) * STET_BLOCK_SIZE, true);
 	if (!rc)
-		rc = stet_append_settle_(&d);
+		rc = stet_data_settle_(&d);
 	if (!rc)
 		rc = stet_inode_get_(ctx, ino, 0, &d.in);
 	if (rc)

@@ -484,12 +484,14 @@ int stet_fs_write(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, const voi
 		return -EINVAL;
 	if (off > STET_FILE_SIZE_MAX || len > STET_FILE_SIZE_MAX - off)
 		return -EFBIG;
-	rc = stet_data_lock_(&d, off, off + len, STET_LOCK_X);
-	if (!rc && off + len > d.in.i.size)
+	if (stet_staged_wanted_(&d))
+		return stet_staged_write_(&d, off, data, len);
+	rc = stet_data_lock_(&d, d.file ? 0 : off, d.file ? UINT64_MAX : off + len, STET_LOCK_X);
+	if (!rc && (off + len > d.in.i.size || stet_staged_end_(ctx, ino) > d.in.i.size))
 		rc = stet_data_pending_(&d);
 	if (!rc)
 		rc = stet_data_reserve_(&d, off + len, len, false);
 	if (!rc)
-		rc = stet_append_settle_(&d);
+		rc = stet_data_settle_(&d);
 	return rc ? rc : stet_data_write_(&d, off, data, len);
 }

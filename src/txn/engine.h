@@ -186,6 +186,8 @@ enum stet_mutant {
 	STET_MUTANT_NO_VALIDATE,      /* serializable validation passes */
 	STET_MUTANT_NO_FIRST_UPDATER, /* writes to what others changed pass */
 	STET_MUTANT_EARLY_REUSE,      /* freed blocks are released at once */
+	STET_MUTANT_NO_RANGE_LOCK, /* locks of ranges are always granted; those of whole names not */
+	STET_MUTANT_NO_BYTE_MERGE, /* bytes staged at LOCKING bring along the rest of their blocks */
 };
 void stet_mutant_set(enum stet_mutant mutant); /* no-op without STET_MUTANTS */
 bool stet_mutant_is(enum stet_mutant mutant);

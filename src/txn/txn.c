@@ -119,6 +119,7 @@ void stet_txn_end(struct stet_txn *txn)
 	}
 	if (txn->user_release)
 		txn->user_release(txn->user);
+	stet_cache_charge(engine->cache, -(int64_t)txn->user_bytes);
 	if (!txn->ordered)
 		stet_spill_abort_(txn);
 	stet_set_clear_(txn);
@@ -279,14 +280,18 @@ static struct stet_txn *txn_of(struct stet_lock_owner *owner)
 
 uint64_t stet_txn_staged_bytes(const struct stet_txn *txn)
 {
-	return txn->set_bytes + txn->buf_bytes + txn->run_blocks * STET_BLOCK_SIZE +
+	return txn->set_bytes + txn->buf_bytes + txn->user_bytes +
+	       txn->run_blocks * STET_BLOCK_SIZE +
 	       txn->run_nodes * STET_NODE_SIZE;
 }
 
 void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret)
 {
+	const struct stet_lock_owner *blocker = stet_lock_waiting_for(&txn->owner);
+
 	*ret = (struct stet_txn_info){
 		.id = txn->id,
+		.waiting_for = blocker ? blocker->age : 0,
 		.view_serial = stet_txn_view_serial(txn),
 		.locks_held = txn->owner.held_count,
 		.staged_bytes = stet_txn_staged_bytes(txn),
@@ -562,6 +567,28 @@ void stet_txn_set_user(struct stet_txn *txn, void *user, void (*release)(void *u
 void *stet_txn_user(const struct stet_txn *txn)
 {
 	return txn->user;
+}
+
+void stet_txn_hold(struct stet_txn *txn, int64_t bytes)
+{
+	STET_DEBUG_ASSERT(bytes >= 0 || txn->user_bytes >= (uint64_t)-bytes);
+	txn->user_bytes += (uint64_t)bytes;
+	stet_cache_charge(txn->engine->cache, bytes);
+}
+
+bool stet_txn_holds_much(const struct stet_txn *txn)
+{
+	return txn->user_bytes > txn->engine->config.cache_bytes / 8;
+}
+
+void stet_txn_lock_pages(struct stet_txn *txn)
+{
+	txn->lock_pages = true;
+}
+
+bool stet_txn_locks_pages(const struct stet_txn *txn)
+{
+	return txn->lock_pages;
 }
 
 int stet_txn_get_begun(struct stet_txn *txn, const struct stet_key *key, struct stet_val *ret)

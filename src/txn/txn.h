@@ -48,6 +48,10 @@ struct stet_engine *stet_txn_engine(const struct stet_txn *txn);
 uint64_t stet_txn_id(const struct stet_txn *txn);
 uint64_t stet_txn_view_serial(const struct stet_txn *txn);
 bool stet_txn_is_read_only(const struct stet_txn *txn);
+/* LOCKING: data is locked by whole pages of STET_LOCK_PAGE_BYTES. Before the first operation. */
+#define STET_LOCK_PAGE_BYTES 4096u
+void stet_txn_lock_pages(struct stet_txn *txn);
+bool stet_txn_locks_pages(const struct stet_txn *txn);
 bool stet_txn_changed(const struct stet_txn *txn); /* has staged anything */
 /* From now on only stet_txn_end helps; every call answers -EBUSY (or `why`). */
 void stet_txn_doom(struct stet_txn *txn, int why);
@@ -146,6 +150,9 @@ STET_CHECKED int stet_txn_give_up(struct stet_txn *txn, stet_txn_key_fn *fn, voi
 /* --- room for the layer above: structural claims and staged appends hang here --- */
 void stet_txn_set_user(struct stet_txn *txn, void *user, void (*release)(void *user));
 void *stet_txn_user(const struct stet_txn *txn);
+/* What hangs there takes so many bytes more (less) of memory. Forgotten at the end. */
+void stet_txn_hold(struct stet_txn *txn, int64_t bytes);
+bool stet_txn_holds_much(const struct stet_txn *txn); /* more than its share */
 
 /* The transaction has staged more than its share: place data early, spill its write-set. Returns 1 with a
  * job to perform (then finish), 0 when it is within its share. Called between operations. */

@@ -368,6 +368,8 @@ struct stet_txn {
 	const char *conflict_why;
 	void *user;
 	void (*user_release)(void *user);
+	uint64_t user_bytes;
+	bool lock_pages;
 };
 struct stet_read_range {
 	struct stet_key from, to;
