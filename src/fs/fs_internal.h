@@ -209,6 +209,10 @@ STET_CHECKED int stet_fs_read_lock_(struct stet_fs_ctx *ctx, enum stet_lock_clas
 				    uint64_t object, uint64_t sub, enum stet_lock_mode mode);
 /* A change to the inode is about to come: it must stay. */
 STET_CHECKED int stet_fs_exists_lock_(struct stet_fs_ctx *ctx, uint64_t ino);
+/* The inode, which is no directory, is about to gain a name, or lose one. */
+STET_CHECKED int stet_fs_names_lock_(struct stet_fs_ctx *ctx, uint64_t ino, bool leaves);
+/* At LOCKING: nothing of the inode changes (what stat shows). */
+STET_CHECKED int stet_fs_still_lock_(struct stet_fs_ctx *ctx, uint64_t ino);
 /* -EROFS for read-only transactions; whatever the transaction was doomed with. */
 STET_CHECKED int stet_fs_writable_(const struct stet_fs_ctx *ctx);
 

@@ -349,29 +349,6 @@ int stet_intent_send_(struct stet_fs_ctx *ctx, uint64_t ino, const struct stet_i
 
 /* --- attributes --- */
 
-/* At LOCKING a reader of attributes keeps out whoever would change one of them. */
-static int getattr_lock(struct stet_fs_ctx *ctx, uint64_t ino, uint32_t mode)
-{
-	bool dir = S_ISDIR(mode);
-	struct stet_key from, to;
-	int rc = stet_fs_read_lock_(ctx, STET_LOCK_ATTR, ino, STET_ATTR_MODE, STET_LOCK_S);
-
-	if (!rc)
-		rc = stet_fs_read_lock_(ctx, STET_LOCK_ATTR, ino, STET_ATTR_TIMES, STET_LOCK_S);
-	if (!rc)
-		rc = stet_fs_read_lock_(ctx, STET_LOCK_ATTR, ino, STET_ATTR_NLINK, STET_LOCK_S);
-	if (!rc && dir)
-		rc = stet_fs_read_lock_(ctx, STET_LOCK_ATTR, ino, STET_ATTR_PARENT, STET_LOCK_S);
-	if (rc)
-		return rc;
-	if (!STET_MODE_IS_TABLE(mode))
-		return stet_fs_read_lock_(ctx, dir ? STET_LOCK_NAMES : STET_LOCK_DATA, ino, 0,
-					  STET_LOCK_S);
-	stet_key_kind(&from, ino, STET_KIND_RECORD);
-	stet_key_kind(&to, ino, STET_KIND_RECORD + 1);
-	return stet_record_range_lock_(ctx, ino, &from, &to);
-}
-
 static void fill_attr(const struct stet_inode *i, struct stet_fs_attr *ret)
 {
 	bool dir = S_ISDIR(i->mode);
@@ -403,13 +380,10 @@ int stet_fs_getattr(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_attr *
 	const uint32_t mask = (STET_ATTR_ALL & ~STET_ATTR_TIMES) | STET_ATTR_MTIME_;
 	struct fs_inode in;
 	const uint8_t *staged;
-	int rc = stet_inode_get_(ctx, ino, mask, &in);
+	int rc = stet_fs_still_lock_(ctx, ino);
 
-	if (!rc && stet_txn_level(ctx->txn) == STET_LEVEL_LOCKING) {
-		rc = getattr_lock(ctx, ino, in.i.mode);
-		if (!rc)
-			rc = stet_inode_get_(ctx, ino, mask, &in);
-	}
+	if (!rc)
+		rc = stet_inode_get_(ctx, ino, mask, &in);
 	if (rc)
 		return rc;
 	fill_attr(&in.i, ret);

@@ -160,7 +160,7 @@ int stet_fs_make(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_fs_name name
 
 	if (!rc)
 		rc = add_name_prepare(ctx, dir, name, &parent);
-	if (!rc && (parent.i.mode & S_ISGID)) /* M3 */
+	if (!rc) /* M3: that the bit is not set is read, too */
 		rc = stet_fs_read_lock_(ctx, STET_LOCK_ATTR, dir, STET_ATTR_MODE, STET_LOCK_S);
 	if (!rc)
 		rc = stet_acl_inherited_(ctx, dir, &new, &inherited); /* M5 */
@@ -222,13 +222,13 @@ static int link_prepare(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t dir,
 		return -EPERM;
 	if (in->i.nlink == 0)
 		return -ENOENT;
-	if (in->i.nlink >= STET_NLINK_MAX)
-		return -EMLINK;
+	if (in->i.nlink >= STET_NLINK_MAX) {
+		rc = stet_fs_still_lock_(ctx, ino);
+		return rc ? rc : -EMLINK;
+	}
 	rc = add_name_prepare(ctx, dir, name, &parent);
 	if (!rc)
-		rc = stet_fs_exists_lock_(ctx, ino);
-	if (!rc)
-		rc = stet_fs_lock_(ctx, STET_LOCK_ATTR, ino, STET_ATTR_NLINK, STET_LOCK_IX);
+		rc = stet_fs_names_lock_(ctx, ino, false);
 	if (!rc)
 		rc = stet_txn_reserve(ctx->txn, 0,
 				      2 * STET_META_INODE_ + in->val.bytes +

@@ -180,9 +180,13 @@ int stet_dir_is_below_(struct stet_fs_ctx *ctx, uint64_t dir, uint64_t below, bo
 static int lookup_dots(struct stet_fs_ctx *ctx, uint64_t dir, size_t len, struct stet_dirent *ret)
 {
 	struct fs_inode in;
-	int rc = stet_inode_dir_(ctx, dir, STET_ATTR_EXISTS | (len == 2 ? STET_ATTR_PARENT : 0),
-				 &in);
+	int rc = 0;
 
+	if (len == 2)
+		rc = stet_fs_read_lock_(ctx, STET_LOCK_ATTR, dir, STET_ATTR_PARENT, STET_LOCK_S);
+	if (!rc)
+		rc = stet_inode_dir_(ctx, dir, STET_ATTR_EXISTS | (len == 2 ? STET_ATTR_PARENT : 0),
+				     &in);
 	if (rc)
 		return rc;
 	*ret = (struct stet_dirent){ .ino = len == 2 ? in.i.parent : dir, .type = S_IFDIR >> 12 };

@@ -426,6 +426,8 @@ static int step_lock(struct stet_fs_ctx *ctx, uint64_t ino, const struct stet_or
 	int rc = stet_fs_lock_(ctx, unlinked ? STET_LOCK_EXISTS : STET_LOCK_DATA, ino, 0,
 			       STET_LOCK_X);
 
+	if (!rc && !unlinked) /* it changes the count of blocks, which somebody may have seen */
+		rc = stet_fs_lock_(ctx, STET_LOCK_EXISTS, ino, 0, STET_LOCK_S);
 	if (!rc)
 		rc = stet_txn_reserve(ctx->txn, 0, STEP_ITEMS * STET_META_ORPHAN_, true,
 				      ctx->ticket);

@@ -67,12 +67,13 @@ static int read_sides(struct stet_fs_ctx *ctx, struct rename *r, unsigned flags)
 	return (flags & STET_FS_RENAME_NOREPLACE) && r->to.there.ino != 0 ? -EEXIST : 0;
 }
 
-/* That `dir` lies below is what the caller learns: every step of the way up must stay so. */
-static int keep_way(struct stet_fs_ctx *ctx, uint64_t dir, uint64_t below)
+/* That `dir` lies below, or (top: the root) does not, is what the caller learns: every step of the way up must
+ * stay so. */
+static int keep_way(struct stet_fs_ctx *ctx, uint64_t dir, uint64_t top)
 {
 	struct fs_inode in;
 
-	while (dir != below) { /* stet_dir_is_below_ has been here */
+	while (dir != top) { /* stet_dir_is_below_ has been here */
 		int rc = stet_fs_read_lock_(ctx, STET_LOCK_ATTR, dir, STET_ATTR_PARENT,
 					    STET_LOCK_S);
 
@@ -98,6 +99,10 @@ static int check_move(struct stet_fs_ctx *ctx, const struct side *from, const st
 		rc = keep_way(ctx, to->dir, from->there.ino);
 		return rc ? rc : -EINVAL;
 	}
+	/* Only at LOCKING; elsewhere ordering looks again (R1). */
+	if (!rc && is_dir(&from->there) && from->dir != to->dir &&
+	    stet_txn_level(ctx->txn) == STET_LEVEL_LOCKING)
+		rc = keep_way(ctx, to->dir, STET_ROOT_INO);
 	if (rc)
 		return rc;
 	if (exchange || to->there.ino == 0)

@@ -7,6 +7,10 @@
  *     marks and no claims, and its extents are the transaction's own.
  * T2. A claim is kept once for each (inode, kind), so that 300,000 names in one directory cost one.
  * T3. Ranges are sorted, disjoint and do not touch each other.
+ * T4. Whoever changes an inode holds EXISTS S on it. So who must see it unchanged (stat at LOCKING) holds
+ *     EXISTS IX: those go together, and keep out all who change anything. The other levels let names be taken
+ *     from a file that a transaction is changing, which is refused when it is ordered; at LOCKING nobody may
+ *     come in between, so there the changer also holds the names (NAMED) S, and whoever takes one IX.
  */
 #include <inttypes.h>
 
@@ -21,6 +25,10 @@ struct fs_created {
 };
 
 #define FIRST_TABLE_LOG2 4
+
+/* What of an inode's existence is locked. */
+#define EXISTS_ITSELF 0u
+#define EXISTS_NAMED 1u
 
 static void free_nodes(struct stet_hash *hash)
 {
@@ -360,18 +368,43 @@ int stet_fs_read_lock_(struct stet_fs_ctx *ctx, enum stet_lock_class class, uint
 	return stet_fs_lock_(ctx, class, object, sub, mode);
 }
 
-int stet_fs_exists_lock_(struct stet_fs_ctx *ctx, uint64_t ino)
+/* At LOCKING what was claimed says nothing about NAMED. */
+static int exists_lock(struct stet_fs_ctx *ctx, uint64_t ino, bool named)
 {
 	struct stet_key key;
 	int rc;
 
-	if (stet_state_is_created_(ctx, ino) || stet_state_claimed_(ctx, ino, STET_CLAIM_ALIVE))
+	if (stet_state_is_created_(ctx, ino))
 		return 0;
-	rc = stet_fs_lock_(ctx, STET_LOCK_EXISTS, ino, 0, STET_LOCK_S);
+	if (stet_txn_level(ctx->txn) != STET_LEVEL_LOCKING &&
+	    stet_state_claimed_(ctx, ino, STET_CLAIM_ALIVE))
+		return 0;
+	rc = stet_fs_lock_(ctx, STET_LOCK_EXISTS, ino, EXISTS_ITSELF, STET_LOCK_S);
+	if (!rc && named)
+		rc = stet_fs_read_lock_(ctx, STET_LOCK_EXISTS, ino, EXISTS_NAMED, STET_LOCK_S);
 	if (rc)
 		return rc;
 	stet_key_inode(&key, ino);
 	return stet_txn_unchanged(ctx->txn, &key, 0);
+}
+
+int stet_fs_exists_lock_(struct stet_fs_ctx *ctx, uint64_t ino)
+{
+	return exists_lock(ctx, ino, true);
+}
+
+int stet_fs_names_lock_(struct stet_fs_ctx *ctx, uint64_t ino, bool leaves)
+{
+	int rc = exists_lock(ctx, ino, false);
+
+	if (!rc && leaves)
+		rc = stet_fs_lock_(ctx, STET_LOCK_EXISTS, ino, EXISTS_NAMED, STET_LOCK_IX);
+	return rc;
+}
+
+int stet_fs_still_lock_(struct stet_fs_ctx *ctx, uint64_t ino)
+{
+	return stet_fs_read_lock_(ctx, STET_LOCK_EXISTS, ino, EXISTS_ITSELF, STET_LOCK_IX);
 }
 
 int stet_fs_writable_(const struct stet_fs_ctx *ctx)

@@ -124,7 +124,10 @@ static int check_alive(struct stet_fs_ctx *ctx, uint64_t ino)
 	bool ok, nameless;
 	int rc = is_named(ctx, ino, &ok);
 
-	if (!rc && !ok) {
+	/* At LOCKING nobody took a name since the change (T4 of state.c): it had none then, but was open. */
+	if (!rc && !ok && stet_txn_level(ctx->txn) == STET_LEVEL_LOCKING) {
+		ok = stet_inode_get_(ctx, ino, 0, &in) == 0;
+	} else if (!rc && !ok) {
 		rc = was_nameless(ctx, ino, &nameless);
 		ok = !rc && nameless && stet_inode_get_(ctx, ino, 0, &in) == 0;
 	}

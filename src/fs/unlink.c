@@ -66,9 +66,7 @@ int stet_victim_lock_(struct stet_fs_ctx *ctx, const struct stet_dirent *victim,
 		rc = check_empty(ctx, victim->ino);
 	if (!rc)
 		rc = is_dir(victim) ? dir_victim_lock(ctx, victim->ino)
-				    : stet_fs_exists_lock_(ctx, victim->ino);
-	if (!rc)
-		rc = stet_fs_lock_(ctx, STET_LOCK_ATTR, victim->ino, STET_ATTR_NLINK, STET_LOCK_IX);
+				    : stet_fs_names_lock_(ctx, victim->ino, true);
 	return rc;
 }
 
