@@ -27,6 +27,7 @@
  *   -EBUSY    (in a transaction) a conflict: stet_conflict_text() says with whom; only stet_abort()
  *             helps, then begin again
  *   -EDEADLK  (in a transaction) it was chosen to give up a cycle of waits; as -EBUSY
+ *   -ETIMEDOUT  (in a transaction) see stet_lock_timeout()
  *   -EAGAIN   the transaction was ended or is being committed by another thread
  *   -ESTALE   (in a transaction) room or memory ran short and it had the oldest view: only stet_abort()
  *             helps, then begin again
@@ -271,6 +272,8 @@ STET_API_CHECKED int stet_dump(const char *path, const char *what, stet_dump_fn 
 #define STET_BEGIN_SERIALIZABLE 0x2u
 /** Reads the current state and locks what it reads; waits instead of failing, may deadlock. */
 #define STET_BEGIN_LOCKING 0x4u
+/** With LOCKING: data of files is locked by whole pages of 4096 bytes instead of by bytes. */
+#define STET_LOCK_PAGE 0x8u
 /** Changes give -EROFS. A read-only SNAPSHOT never conflicts with anybody. */
 #define STET_BEGIN_READ_ONLY 0x10u
 
@@ -348,6 +351,12 @@ typedef int stet_txns_fn(void *arg, const struct stet_txn_entry *entry);
 
 /** Calls fn for the transactions open now, oldest first. Returns 0, or what fn returned to stop. */
 int stet_txns(struct stet_volume *vol, stet_txns_fn *fn, void *arg);
+
+/**
+ * How long a call in the transaction waits for a lock: after that it gives -ETIMEDOUT, has changed nothing,
+ * and the transaction may go on. 0, as at begin: for ever.
+ */
+STET_API_CHECKED int stet_lock_timeout(struct stet_txn *txn, uint32_t timeout_ms);
 
 enum stet_change_kind {
 	STET_CHANGE_ADDED,    /* the path is new */

@@ -157,6 +157,9 @@ void stet_api_waiter_rearm_(struct stet_api_waiter *w);
 /* Waits until the ticket has fired. 0: try again; the ticket's error; -EAGAIN: cancelled. */
 STET_CHECKED int stet_api_wait_(struct stet_volume *vol, struct stet_api_waiter *w)
 	STET_REQUIRES(vol->lock);
+/* As wait; -ETIMEDOUT: the time (INT64_MAX: none) has come first. */
+STET_CHECKED int stet_api_wait_until_(struct stet_volume *vol, struct stet_api_waiter *w,
+				      int64_t deadline_ns) STET_REQUIRES(vol->lock);
 /* Performs a job without the lock and finishes it; wakes who may want to start the next. */
 void stet_api_run_job_(struct stet_volume *vol, struct stet_job *job) STET_REQUIRES(vol->lock);
 /* Returns when everything up to serial is durable, flushing itself if nobody else does. */
@@ -228,12 +231,15 @@ struct stet_tx {
 	struct stet_cond turn;    /* spilling has ended */
 	struct stet_hash dirty;   /* of stet_api_dirty; kept while there is a watch */
 	struct stet_lock_owner open_owner; /* data locks of opens; see open_lock.c */
+	uint32_t lock_timeout_ms;          /* 0: calls wait for locks for ever */
 };
 
 /* Ends transactions that are too old; returns when the next one will be (monotonic ns, INT64_MAX: none). */
 int64_t stet_api_txs_expire_(struct stet_volume *vol) STET_REQUIRES(vol->lock);
 STET_CHECKED int stet_api_begin_(struct stet_volume *vol, unsigned flags, bool internal,
 				 struct stet_tx **ret) STET_REQUIRES(vol->lock);
+/* Who is in the way of what tx waits for: the id of a transaction; 0: nobody, or no transaction. */
+uint64_t stet_api_waiting_for_(const struct stet_tx *tx);
 /* Ends the transaction below and everything it holds; files may still refer to tx. */
 void stet_api_end_(struct stet_tx *tx);
 /* The committed state as of now, as a read-only transaction of our own. Without the lock. */
@@ -426,6 +432,9 @@ const struct stet_api_attrs *stet_api_attrs_of_(const struct stet_api_touched *t
 						uint64_t ino);
 
 /// Open locks (open_lock.c) ///
+
+/* The age of a transaction's owner is its id, that of a plain lock's owner lies above all of them. */
+#define STET_API_PLAIN_AGE (UINT64_MAX / 2)
 
 /* In an operation, first: a change of data that transactions' opens must not have locked. append: goes
  * along with theirs for appending. */

@@ -26,9 +26,6 @@
 
 #include "format/key.h"
 
-/* The age of a transaction's owner is its id, that of a plain lock's owner lies above all of them. */
-#define PLAIN_AGE (UINT64_MAX / 2)
-
 struct stet_ll_lock {
 	struct stet_lock_owner owner;
 };
@@ -67,7 +64,7 @@ static int busy(struct stet_volume *vol, const struct stet_tx *tx, uint64_t ino,
 	int rc = stet_lock_probe(vol->open_locks, &name, mode_of(tx, append), false, NULL,
 				 &blocker);
 
-	if (rc == -EBUSY && blocker && blocker->age < PLAIN_AGE)
+	if (rc == -EBUSY && blocker && blocker->age < STET_API_PLAIN_AGE)
 		return STET_FAIL(-EBUSY, "inode %llu is locked by transaction %llu",
 				 (unsigned long long)ino, (unsigned long long)blocker->age);
 	return STET_FAIL(-EBUSY, "inode %llu is open for writing", (unsigned long long)ino);
@@ -339,7 +336,8 @@ static int make_lock(struct stet_volume *vol, struct stet_ll_lock **ret)
 
 	if (!lock)
 		return STET_FAIL(-ENOMEM, "no memory for a lock");
-	stet_lock_owner_init(&lock->owner, vol->open_locks, PLAIN_AGE + vol->open_lock_age);
+	stet_lock_owner_init(&lock->owner, vol->open_locks,
+			     STET_API_PLAIN_AGE + vol->open_lock_age);
 	*ret = lock;
 	return 0;
 }

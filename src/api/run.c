@@ -9,6 +9,8 @@
  * R4. A plain operation that is made for a user (who.c) while there is a watch has to be told: it is a LOCKING
  *     transaction of its own, so it sees what is current, waits as a plain one does, and is published as
  *     transactions are. If it must give way to others it is made again.
+ * R5. A call that waits for a lock longer than stet_lock_timeout() says gives the wait up; the transaction, and
+ *     what it has locked, stay as they are. Waiting for space is not meant.
  */
 #include "api/api_internal.h"
 
@@ -77,14 +79,43 @@ static int run_plain(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 	return rc;
 }
 
-static int wait_in_tx(struct stet_tx *tx, struct stet_api_waiter *w)
+/* R5. The time of the call's first wait counts. */
+static int64_t deadline_of(const struct stet_tx *tx, const struct stet_api_waiter *w,
+			   int64_t *since_ns)
 {
+	int64_t now_ns = stet_clock_mono_ns(stet_api_real_clock_());
+
+	if (*since_ns == 0)
+		*since_ns = now_ns;
+	if (tx->lock_timeout_ms == 0 || (!stet_txn_waits_for_lock(tx->txn, &w->ticket) &&
+					 !stet_lock_waits(&tx->open_owner, &w->ticket)))
+		return INT64_MAX;
+	return *since_ns + (int64_t)tx->lock_timeout_ms * 1000000;
+}
+
+static int timed_out(struct stet_tx *tx, struct stet_api_waiter *w)
+{
+	uint64_t by = stet_api_waiting_for_(tx);
+
+	stet_txn_cancel_wait(tx->txn, &w->ticket);
+	stet_lock_cancel_ticket(&tx->open_owner, &w->ticket);
+	if (by)
+		return STET_FAIL(-ETIMEDOUT, "still locked by transaction %llu after %u ms",
+				 (unsigned long long)by, tx->lock_timeout_ms);
+	return STET_FAIL(-ETIMEDOUT, "still locked after %u ms", tx->lock_timeout_ms);
+}
+
+static int wait_in_tx(struct stet_tx *tx, struct stet_api_waiter *w, int64_t *since_ns)
+{
+	int64_t deadline_ns = deadline_of(tx, w, since_ns);
 	int rc;
 
 	stet_api_assert_locked_(tx->vol);
 	stet_list_add_tail(&tx->waiters, &w->link);
-	rc = stet_api_wait_(tx->vol, w);
+	rc = stet_api_wait_until_(tx->vol, w, deadline_ns);
 	stet_list_del(&w->link);
+	if (rc == -ETIMEDOUT)
+		rc = timed_out(tx, w);
 	if (!rc)
 		rc = stet_api_tx_usable_(tx);
 	stet_api_waiter_rearm_(w);
@@ -132,6 +163,7 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 		     stet_api_op_fn *fn, stet_api_op_fn *after, void *arg)
 {
 	struct stet_tx *tx = op->tx;
+	int64_t since_ns = 0;
 	int rc;
 
 	do {
@@ -146,7 +178,7 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 		rc = fn(op, arg);
 		if (rc == STET_WAIT) {
 			let_go(op);
-			rc = wait_in_tx(tx, w);
+			rc = wait_in_tx(tx, w, &since_ns);
 			if (!rc)
 				rc = STET_WAIT;
 		}

@@ -69,7 +69,7 @@ static int choose_level(unsigned flags, unsigned *ret_flags, enum stet_level *re
 {
 	unsigned level = flags & BEGIN_LEVELS;
 
-	int rc = stet_api_check_flags_(flags, BEGIN_LEVELS | STET_BEGIN_READ_ONLY);
+	int rc = stet_api_check_flags_(flags, BEGIN_LEVELS | STET_BEGIN_READ_ONLY | STET_LOCK_PAGE);
 
 	if (rc)
 		return rc;
@@ -84,7 +84,9 @@ static int choose_level(unsigned flags, unsigned *ret_flags, enum stet_level *re
 		*ret_level = STET_LEVEL_LOCKING;
 	else
 		return STET_FAIL(-EINVAL, "more than one level");
-	*ret_flags = level | (flags & STET_BEGIN_READ_ONLY);
+	if ((flags & STET_LOCK_PAGE) && level != STET_BEGIN_LOCKING)
+		return STET_FAIL(-EINVAL, "pages are locked at the level LOCKING only");
+	*ret_flags = level | (flags & (STET_BEGIN_READ_ONLY | STET_LOCK_PAGE));
 	return 0;
 }
 
@@ -131,6 +133,8 @@ int stet_api_begin_(struct stet_volume *vol, unsigned flags, bool internal, stru
 
 	if (!rc)
 		rc = stet_txn_begin(vol->engine, level, flags & STET_BEGIN_READ_ONLY, &txn);
+	if (!rc && (flags & STET_LOCK_PAGE))
+		stet_txn_lock_pages(txn);
 	return rc ? rc : make(vol, txn, flags, internal, ret);
 }
 
@@ -500,6 +504,32 @@ uint64_t stet_transaction_id(struct stet_tx *txn)
 	return txn->id;
 }
 
+uint64_t stet_api_waiting_for_(const struct stet_tx *tx)
+{
+	const struct stet_lock_owner *blocker = stet_lock_waiting_for(&tx->open_owner);
+	struct stet_txn_info info;
+
+	stet_txn_info(tx->txn, &info);
+	if (info.waiting_for || !blocker || blocker->age >= STET_API_PLAIN_AGE)
+		return info.waiting_for;
+	return blocker->age;
+}
+
+int stet_lock_timeout(struct stet_tx *txn, uint32_t timeout_ms)
+{
+	int rc = stet_api_check_handle_(txn);
+
+	if (rc)
+		return rc;
+	stet_error_clear();
+	stet_api_lock_(txn->vol);
+	rc = stet_api_tx_usable_(txn);
+	if (!rc)
+		txn->lock_timeout_ms = timeout_ms;
+	stet_api_unlock_(txn->vol);
+	return rc;
+}
+
 static void describe(const struct stet_tx *tx, struct stet_txn_entry *ret)
 {
 	struct stet_txn_info info;
@@ -513,7 +543,7 @@ static void describe(const struct stet_tx *tx, struct stet_txn_entry *ret)
 		.locks = info.locks_held,
 		.staged_bytes = info.staged_bytes,
 		.pinned_bytes = info.pinned_bytes,
-		.waiting_for = info.waiting_for,
+		.waiting_for = stet_api_waiting_for_(tx),
 		.uid = tx->uid,
 		.pid = tx->pid,
 		.for_user = tx->for_user,

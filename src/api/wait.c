@@ -56,14 +56,25 @@ void stet_api_waiter_rearm_(struct stet_api_waiter *w)
 	w->poked = false;
 }
 
-int stet_api_wait_(struct stet_volume *vol, struct stet_api_waiter *w)
+int stet_api_wait_until_(struct stet_volume *vol, struct stet_api_waiter *w, int64_t deadline_ns)
 {
+	bool in_time = true;
+
 	stet_api_worker_kick_(vol, true);
-	while (!w->ticket.fired && !w->cancelled)
-		stet_cond_wait(&w->cond, &vol->lock);
+	while (!w->ticket.fired && !w->cancelled && in_time) {
+		if (deadline_ns == INT64_MAX)
+			stet_cond_wait(&w->cond, &vol->lock);
+		else
+			in_time = stet_cond_timedwait(&w->cond, &vol->lock, deadline_ns);
+	}
 	if (w->cancelled)
 		return STET_FAIL(-EAGAIN, "the transaction was ended while a call waited in it");
-	return w->ticket.result;
+	return w->ticket.fired ? w->ticket.result : -ETIMEDOUT;
+}
+
+int stet_api_wait_(struct stet_volume *vol, struct stet_api_waiter *w)
+{
+	return stet_api_wait_until_(vol, w, INT64_MAX);
 }
 
 /* W3 */

@@ -281,8 +281,7 @@ static struct stet_txn *txn_of(struct stet_lock_owner *owner)
 uint64_t stet_txn_staged_bytes(const struct stet_txn *txn)
 {
 	return txn->set_bytes + txn->buf_bytes + txn->user_bytes +
-	       txn->run_blocks * STET_BLOCK_SIZE +
-	       txn->run_nodes * STET_NODE_SIZE;
+	       txn->run_blocks * STET_BLOCK_SIZE + txn->run_nodes * STET_NODE_SIZE;
 }
 
 void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret)
@@ -327,6 +326,16 @@ int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name, enum 
 		return STET_FAIL(-EBUSY, "held by transaction %llu",
 				 (unsigned long long)txn_of(blocker)->id);
 	return rc;
+}
+
+bool stet_txn_waits_for_lock(const struct stet_txn *txn, const struct stet_ticket *ticket)
+{
+	return stet_lock_waits(&txn->owner, ticket);
+}
+
+void stet_txn_cancel_wait(struct stet_txn *txn, const struct stet_ticket *ticket)
+{
+	stet_lock_cancel_ticket(&txn->owner, ticket);
 }
 
 static bool first_updater_wins(const struct stet_txn *txn)

@@ -81,6 +81,9 @@ void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret);
  * does not doom). -EDEADLK dooms. */
 STET_CHECKED int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name,
 			       enum stet_lock_mode mode, bool wait, struct stet_ticket *ticket);
+/* Whether the ticket waits for a lock (and not for space, say). Giving that up changes nothing else. */
+bool stet_txn_waits_for_lock(const struct stet_txn *txn, const struct stet_ticket *ticket);
+void stet_txn_cancel_wait(struct stet_txn *txn, const struct stet_ticket *ticket);
 /* First updater wins: at SNAPSHOT and SERIALIZABLE, -EBUSY (doomed, with a conflict text) when the key's
  * value differs, as far as mask goes, between the view and now. Call after locking. */
 STET_CHECKED int stet_txn_unchanged(struct stet_txn *txn, const struct stet_key *key,

@@ -1,0 +1,336 @@
+/* test_locking.c - LOCKING through the library, with threads: time limits, who waits for whom, pages, bytes
+ * that many change at once. */
+#include "api_unit.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct caller {
+	pthread_t thread;
+	struct stet_volume *vol;
+	struct stet_txn *txn;
+	struct stet_file *file;
+	uint64_t off;
+	int number;
+	ssize_t rc;
+	uint64_t retries;
+};
+
+static struct stet_txn *begin(struct stet_volume *vol, unsigned flags)
+{
+	struct stet_txn *txn;
+
+	OK(stet_begin(vol, STET_BEGIN_LOCKING | flags, &txn));
+	return txn;
+}
+
+static struct stet_file *open_in(struct stet_volume *vol, struct stet_txn *txn, const char *path)
+{
+	struct stet_file *file;
+
+	OK(stet_openat(vol, txn, STET_ROOT, path, O_RDWR, 0, &file));
+	return file;
+}
+
+static void commit(struct stet_txn *txn, struct stet_file *file)
+{
+	stet_file_close(file);
+	OK(stet_commit(txn, 0));
+}
+
+/* --- time limits --- */
+
+struct seen {
+	uint64_t id, waiting_for;
+	bool found;
+};
+
+static int look(void *arg, const struct stet_txn_entry *entry)
+{
+	struct seen *seen = arg;
+
+	if (entry->id == seen->id) {
+		seen->waiting_for = entry->waiting_for;
+		seen->found = true;
+	}
+	return 0;
+}
+
+static uint64_t waiting_for(struct stet_volume *vol, struct stet_txn *txn)
+{
+	struct seen seen = { .id = stet_transaction_id(txn) };
+
+	OK(stet_txns(vol, look, &seen));
+	assert_true(seen.found);
+	return seen.waiting_for;
+}
+
+static void *write_one(void *arg)
+{
+	struct caller *c = arg;
+
+	c->rc = stet_pwrite(c->file, "w", 1, c->off);
+	return NULL;
+}
+
+/* A call gives up in time, has changed nothing, and its transaction goes on; others are not in its way. */
+static void timeout(void **state)
+{
+	struct unit_volume *u = *state;
+	struct stet_txn *one, *two;
+	struct stet_file *a, *b;
+	int64_t start_ms;
+	char text[32];
+
+	unit_write(u->vol, NULL, "f", "....................");
+	one = begin(u->vol, 0);
+	two = begin(u->vol, 0);
+	a = open_in(u->vol, one, "f");
+	b = open_in(u->vol, two, "f");
+	OK(stet_lock_timeout(two, 60));
+	assert_int_equal(stet_pwrite(a, "aaaa", 4, 4), 4);
+	start_ms = unit_now_ms();
+	FAILS(-ETIMEDOUT, stet_pwrite(b, "bbbb", 4, 6));
+	assert_in_range(unit_now_ms() - start_ms, 50, 5000);
+	snprintf(text, sizeof(text), "transaction %llu",
+		 (unsigned long long)stet_transaction_id(one));
+	assert_non_null(strstr(stet_error_text(), text));
+	assert_int_equal(waiting_for(u->vol, two), 0);
+	assert_int_equal(stet_pwrite(b, "bbbb", 4, 8), 4);
+	commit(two, b);
+	commit(one, a);
+	unit_expect(u->vol, NULL, "f", "....aaaabbbb........");
+}
+
+/* Who waits for a lock is told in time without a limit, too; 0 takes the limit away. */
+static void no_timeout(void **state)
+{
+	struct unit_volume *u = *state;
+	struct caller c = { .vol = u->vol, .off = 4 };
+	struct stet_txn *one;
+	struct stet_file *a;
+
+	unit_write(u->vol, NULL, "f", "..........");
+	one = begin(u->vol, 0);
+	a = open_in(u->vol, one, "f");
+	c.txn = begin(u->vol, 0);
+	c.file = open_in(u->vol, c.txn, "f");
+	OK(stet_lock_timeout(c.txn, 1));
+	OK(stet_lock_timeout(c.txn, 0));
+	assert_int_equal(stet_pwrite(a, "aaaa", 4, 4), 4);
+	assert_int_equal(pthread_create(&c.thread, NULL, write_one, &c), 0);
+	while (waiting_for(u->vol, c.txn) == 0)
+		unit_sleep_ms(1);
+	assert_int_equal(waiting_for(u->vol, c.txn), stet_transaction_id(one));
+	assert_int_equal(waiting_for(u->vol, one), 0);
+	unit_sleep_ms(20);
+	commit(one, a);
+	pthread_join(c.thread, NULL);
+	assert_int_equal(c.rc, 1);
+	assert_int_equal(waiting_for(u->vol, c.txn), 0);
+	commit(c.txn, c.file);
+	unit_expect(u->vol, NULL, "f", "....waaa..");
+}
+
+/* The limit counts for the open locks of a server, too, and for names. */
+static void timeout_of_names(void **state)
+{
+	struct unit_volume *u = *state;
+	struct stet_txn *one = begin(u->vol, 0), *two = begin(u->vol, 0);
+
+	OK(stet_lock_timeout(two, 20));
+	OK(stet_mkdirat(u->vol, one, STET_ROOT, "d", 0755));
+	FAILS(-ETIMEDOUT, stet_mkdirat(u->vol, two, STET_ROOT, "d", 0755));
+	OK(stet_mkdirat(u->vol, two, STET_ROOT, "e", 0755));
+	OK(stet_commit(one, 0));
+	FAILS(-EEXIST, stet_mkdirat(u->vol, two, STET_ROOT, "d", 0755));
+	OK(stet_commit(two, 0));
+	assert_true(unit_exists(u->vol, NULL, "d") && unit_exists(u->vol, NULL, "e"));
+}
+
+/* --- pages --- */
+
+static void pages(void **state)
+{
+	struct unit_volume *u = *state;
+	struct stet_txn *one, *two;
+	struct stet_file *a, *b;
+	struct stet_txn *bad;
+
+	unit_write(u->vol, NULL, "f", "....................");
+	FAILS(-EINVAL, stet_begin(u->vol, STET_LOCK_PAGE, &bad));
+	FAILS(-EINVAL, stet_begin(u->vol, STET_BEGIN_SNAPSHOT | STET_LOCK_PAGE, &bad));
+	one = begin(u->vol, STET_LOCK_PAGE);
+	two = begin(u->vol, 0);
+	a = open_in(u->vol, one, "f");
+	b = open_in(u->vol, two, "f");
+	OK(stet_lock_timeout(two, 10));
+	assert_int_equal(stet_pwrite(a, "a", 1, 0), 1);
+	FAILS(-ETIMEDOUT, stet_pwrite(b, "b", 1, 10));
+	assert_int_equal(stet_pwrite(b, "b", 1, 4096), 1);
+	commit(one, a);
+	assert_int_equal(stet_pwrite(b, "b", 1, 10), 1);
+	commit(two, b);
+}
+
+/* --- many at once --- */
+
+#define ACCOUNTS 12
+#define THREADS 8
+#define WIDTH 9 /* digits of a balance */
+#define START 1000
+
+/* 0 or what went wrong. */
+static int read_balance(struct stet_file *file, int no, long *ret)
+{
+	char text[WIDTH + 1] = "";
+	ssize_t n = stet_pread(file, text, WIDTH, (uint64_t)no * WIDTH);
+
+	if (n < 0)
+		return (int)n;
+	assert_int_equal(n, WIDTH);
+	*ret = strtol(text, NULL, 10);
+	return 0;
+}
+
+static int write_balance(struct stet_file *file, int no, long balance)
+{
+	char text[32];
+	ssize_t n;
+
+	snprintf(text, sizeof(text), "%0*ld", WIDTH, balance);
+	n = stet_pwrite(file, text, WIDTH, (uint64_t)no * WIDTH);
+	return n < 0 ? (int)n : 0;
+}
+
+static int transfer(struct stet_file *file, int from, int to)
+{
+	long a, b;
+	int rc = read_balance(file, from, &a);
+
+	if (!rc)
+		rc = read_balance(file, to, &b);
+	if (!rc)
+		rc = write_balance(file, from, a - 1);
+	return rc ? rc : write_balance(file, to, b + 1);
+}
+
+static void *transfers(void *arg)
+{
+	struct caller *c = arg;
+
+	for (int i = 0; i < 60; i++) {
+		int from = (c->number + i) % ACCOUNTS, to = (from + 1 + i % 5) % ACCOUNTS;
+		int rc;
+
+		do {
+			struct stet_txn *txn = begin(c->vol, i % 7 ? 0 : STET_LOCK_PAGE);
+			struct stet_file *file = open_in(c->vol, txn, "accounts");
+
+			rc = transfer(file, from, to);
+			stet_file_close(file);
+			if (!rc)
+				rc = stet_commit(txn, i % 3 ? STET_COMMIT_NOSYNC : 0);
+			if (rc)
+				stet_abort(txn);
+			assert_true(rc == 0 || rc == -EDEADLK); /* nothing else is in the way */
+			c->retries += rc != 0;
+		} while (rc);
+	}
+	return NULL;
+}
+
+/* Balances of one small file, some hundred transfers by threads: none is lost. */
+static void accounts(void **state)
+{
+	struct unit_volume *u = *state;
+	struct caller callers[THREADS] = { 0 };
+	char text[ACCOUNTS * WIDTH + 1];
+	struct stet_file *file;
+	uint64_t retries = 0;
+	long sum = 0, all = 0;
+
+	for (int k = 0; k < ACCOUNTS; k++)
+		snprintf(text + k * WIDTH, WIDTH + 1, "%0*d", WIDTH, START);
+	unit_write(u->vol, NULL, "accounts", text);
+	for (int t = 0; t < THREADS; t++) {
+		callers[t].vol = u->vol;
+		callers[t].number = t;
+		assert_int_equal(pthread_create(&callers[t].thread, NULL, transfers, &callers[t]),
+				 0);
+	}
+	for (int t = 0; t < THREADS; t++) {
+		pthread_join(callers[t].thread, NULL);
+		retries += callers[t].retries;
+	}
+	print_message("%llu retries\n", (unsigned long long)retries);
+	file = open_in(u->vol, NULL, "accounts");
+	for (int k = 0; k < ACCOUNTS; k++) {
+		OK(read_balance(file, k, &sum));
+		all += sum;
+	}
+	stet_file_close(file);
+	assert_int_equal(all, ACCOUNTS * START);
+}
+
+/* --- an exclusive waiter gets its turn --- */
+
+static _Atomic bool stop_reading;
+
+static void *read_on_and_on(void *arg)
+{
+	struct caller *c = arg;
+
+	while (!stop_reading) {
+		struct stet_txn *txn = begin(c->vol, 0);
+		struct stet_file *file = open_in(c->vol, txn, "f");
+		char buf[4];
+
+		assert_int_equal(stet_pread(file, buf, 4, 2), 4);
+		unit_sleep_ms(2);
+		commit(txn, file);
+		c->retries++;
+	}
+	return NULL;
+}
+
+/* Some readers always have it; still the writer comes to it soon. */
+static void no_starving(void **state)
+{
+	struct unit_volume *u = *state;
+	struct caller readers[THREADS] = { 0 };
+
+	unit_write(u->vol, NULL, "f", "..........");
+	stop_reading = false;
+	for (int t = 0; t < THREADS; t++) {
+		readers[t].vol = u->vol;
+		assert_int_equal(
+			pthread_create(&readers[t].thread, NULL, read_on_and_on, &readers[t]), 0);
+	}
+	for (int i = 0; i < 10; i++) {
+		struct stet_txn *txn = begin(u->vol, 0);
+		struct stet_file *file = open_in(u->vol, txn, "f");
+
+		OK(stet_lock_timeout(txn, 30000));
+		assert_int_equal(stet_pwrite(file, "w", 1, 3), 1);
+		commit(txn, file);
+	}
+	stop_reading = true;
+	for (int t = 0; t < THREADS; t++) {
+		pthread_join(readers[t].thread, NULL);
+		assert_true(readers[t].retries > 0);
+	}
+	unit_expect(u->vol, NULL, "f", "...w......");
+}
+
+#define TEST(fn) cmocka_unit_test_setup_teardown(fn, unit_set_up, unit_tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(timeout), TEST(no_timeout), TEST(timeout_of_names),
+		TEST(pages),   TEST(accounts),   TEST(no_starving),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
