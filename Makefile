@@ -9,8 +9,9 @@ KILLS ?= 50
 MUTATIONS ?= 10000
 SECONDS ?= 3
 SCALE ?= 10
+TXNS ?= 1000000
 
-.PHONY: all setup configure check test full exercise bench demo clean install uninstall asan ubsan tsan \
+.PHONY: all setup configure check test full exercise history bench demo clean install uninstall asan ubsan tsan \
 	format tidy
 
 all: configure
@@ -40,6 +41,11 @@ full: all
 exercise: all
 	@BUILD=$(BUILD) DIR="$(DIR)" SCALE="$(SCALE)" SEED="$(SEED)" $(if $(ONLY),ONLY="$(ONLY)") \
 		sh scripts/exercise.sh
+
+# Random transactions, judged: TXNS of them; SEED; LEVEL: snapshot, serializable or locking. On DIR's disk.
+history: all
+	@HISTORY_TXNS=$(TXNS) HISTORY_SEED="$(SEED)" HISTORY_LEVEL="$(LEVEL)" HISTORY_DIR="$(DIR)" \
+		$(BUILD)/test/history/test_history
 
 # Figures beside SQLite and the raw device, on DIR's disk.
 bench: all
