@@ -330,6 +330,14 @@ int stet_api_note_dirty_(struct stet_tx *tx, uint64_t ino, uint64_t from)
 	return rc;
 }
 
+/* A mutant's: whoever waits for the lock may have it now. */
+static void let_others(struct stet_volume *vol) STET_REQUIRES(vol->lock);
+static void let_others(struct stet_volume *vol)
+{
+	stet_api_unlock_(vol);
+	stet_api_lock_(vol);
+}
+
 /* Orders; performs what a spilled write-set still has to place. */
 static int order(struct stet_tx *tx, uint64_t *ret_serial)
 {
@@ -338,6 +346,10 @@ static int order(struct stet_tx *tx, uint64_t *ret_serial)
 	int rc;
 
 	stet_api_assert_locked_(vol);
+	if (stet_mutant_is(STET_MUTANT_EARLY_RELEASE)) {
+		stet_txn_mutant_release(tx->txn);
+		let_others(vol);
+	}
 	stet_api_waiter_init_(&w);
 	while ((rc = stet_txn_order(tx->txn, &w.ticket, ret_serial)) == STET_WAIT) {
 		struct stet_job *job = NULL;

@@ -202,12 +202,31 @@ static int make_orphans(struct stet_fs_ctx *ctx, struct fs_state *state)
 	return 0;
 }
 
+/* A mutant's. */
+static int size_as_of_begin(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t *ret_bytes)
+{
+	struct stet_inode i = { .size = 0 };
+	struct stet_key key;
+	struct stet_val val;
+	int rc;
+
+	stet_key_inode(&key, ino);
+	rc = stet_txn_get_begun(ctx->txn, &key, &val);
+	if (!rc)
+		rc = stet_inode_decode(val.b, val.bytes, &i);
+	if (!rc)
+		*ret_bytes = i.size;
+	return rc == -ENOENT ? 0 : rc;
+}
+
 static int write_append(struct stet_fs_ctx *ctx, struct fs_file *file)
 {
 	struct stet_inode_intent n = { .set = STET_SET_MTIME_ };
 	struct fs_data d = { .ctx = ctx, .ino = file->ino, .pending_from = UINT64_MAX };
 	int rc = stet_inode_get_(ctx, file->ino, 0, &d.in);
 
+	if (!rc && stet_mutant_is(STET_MUTANT_NO_APPEND_MERGE))
+		rc = size_as_of_begin(ctx, file->ino, &d.in.i.size);
 	if (!rc)
 		rc = stet_data_pending_(&d);
 	if (rc)

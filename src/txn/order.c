@@ -152,8 +152,10 @@ static int settle(struct stet_txn *txn, const struct stet_stamp *stamp)
 		if (stet_version_is_final_(v))
 			continue;
 		memcpy(key.b, stet_skipnode_key(node), node->key_len);
-		int rc = stet_read_at_(txn->engine, txn->engine->root, txn->engine->serial, &key,
-				       &now);
+		int rc = stet_mutant_is(STET_MUTANT_NO_MERGE) && txn->view
+				 ? stet_txn_get_begun(txn, &key, &now)
+				 : stet_read_at_(txn->engine, txn->engine->root,
+						 txn->engine->serial, &key, &now);
 		if (rc && rc != -ENOENT)
 			return rc;
 		rc = v->kind == STET_V_SAME ? settle_same(txn, &key, rc ? NULL : &now)
@@ -374,7 +376,7 @@ int stet_txn_order(struct stet_txn *txn, struct stet_ticket *ticket, uint64_t *r
 			*ret_wait = stamp.serial > txn->read_max ? stamp.serial : txn->read_max;
 		}
 	} else if (!rc) {
-		*ret_wait = txn->read_max;
+		*ret_wait = stet_mutant_is(STET_MUTANT_NO_READ_WAIT) ? 0 : txn->read_max;
 	}
 	txn->ordering = false;
 	if (rc) {

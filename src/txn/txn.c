@@ -138,6 +138,11 @@ void stet_txn_end(struct stet_txn *txn)
 	stet_free(txn);
 }
 
+void stet_txn_mutant_release(struct stet_txn *txn)
+{
+	stet_lock_release_all(&txn->owner);
+}
+
 static bool give_up_view(struct stet_txn *txn)
 {
 	struct stet_engine *engine = txn->engine;
@@ -302,6 +307,15 @@ void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret)
 	};
 }
 
+/* Mutants. EXISTS is locked by writers too. */
+static bool left_out(const struct stet_lock_name *name, enum stet_lock_mode mode)
+{
+	if (mode != STET_LOCK_S && mode != STET_LOCK_IS)
+		return false;
+	return (stet_mutant_is(STET_MUTANT_NO_READ_LOCK) && name->class != STET_LOCK_EXISTS) ||
+	       (stet_mutant_is(STET_MUTANT_NO_NAMES_LOCK) && name->class == STET_LOCK_NAMES);
+}
+
 int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name, enum stet_lock_mode mode,
 		  bool wait, struct stet_ticket *ticket)
 {
@@ -310,7 +324,7 @@ int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name, enum 
 
 	if (txn->doomed)
 		return txn->doomed;
-	if (stet_mutant_is(STET_MUTANT_NO_LOCK))
+	if (stet_mutant_is(STET_MUTANT_NO_LOCK) || left_out(name, mode))
 		return 0;
 	if (txn->level == STET_LEVEL_PLAIN)
 		rc = stet_lock_probe(txn->engine->locks, name, mode, wait, ticket, &blocker);
@@ -527,7 +541,7 @@ int stet_txn_read_key(struct stet_txn *txn, const struct stet_key *key, uint32_t
 	struct stet_skipnode *node;
 	int rc;
 
-	if (!notes_reads(txn))
+	if (!notes_reads(txn) || stet_mutant_is(STET_MUTANT_NO_KEY))
 		return 0;
 	rc = stet_skiplist_insert(&txn->reads, key->b, key->bytes, &node);
 	if (rc && rc != -EEXIST)
@@ -544,7 +558,7 @@ int stet_txn_read_range(struct stet_txn *txn, const struct stet_key *from,
 	struct stet_read_range r = { *from, *to };
 	int rc;
 
-	if (!notes_reads(txn))
+	if (!notes_reads(txn) || stet_mutant_is(STET_MUTANT_NO_RANGE))
 		return 0;
 	if (txn->ranges.n > 0) {
 		struct stet_read_range *last = &txn->ranges.v[txn->ranges.n - 1];

@@ -42,6 +42,8 @@ STET_CHECKED int stet_txn_order(struct stet_txn *txn, struct stet_ticket *ticket
 STET_CHECKED int stet_txn_prepare(struct stet_txn *txn);
 /* Ends it: what was not ordered is dropped, early-placed blocks are given back. */
 void stet_txn_end(struct stet_txn *txn);
+/* A mutant's (STET_MUTANT_EARLY_RELEASE): lets the locks go. */
+void stet_txn_mutant_release(struct stet_txn *txn);
 
 enum stet_level stet_txn_level(const struct stet_txn *txn);
 struct stet_engine *stet_txn_engine(const struct stet_txn *txn);

@@ -338,7 +338,8 @@ static int read_below(struct stet_txn *txn, const struct stet_key *key, struct s
 	struct stet_engine *engine = txn->engine;
 	int rc;
 
-	if (txn->view && !txn->ordering && txn->level != STET_LEVEL_LOCKING)
+	if (txn->view && !txn->ordering && txn->level != STET_LEVEL_LOCKING &&
+	    !stet_mutant_is(STET_MUTANT_READ_CURRENT))
 		rc = stet_read_at_(engine, txn->view->root, txn->view->serial, key, ret);
 	else
 		rc = stet_read_at_(engine, engine->root, stet_read_serial_(engine), key, ret);

@@ -6,7 +6,7 @@
  *	HISTORY_LEVEL	snapshot, serializable or locking: all have it
  *	HISTORY_DIR	where the volume is made (default: the current directory)
  */
-#include "work.h"
+#include "run.h"
 
 #include <inttypes.h>
 #include <stdlib.h>

@@ -12,7 +12,7 @@
 #ifndef TEST_HISTORY_WORK_H
 #define TEST_HISTORY_WORK_H
 
-#include "history.h"
+#include "run.h"
 
 #include "stetfs.h"
 #include "stetfs_lowlevel.h"
@@ -32,28 +32,9 @@ struct work_plan {
 /** The plan of round `no` of a run: every second one with threads (if wanted), levels in turn. */
 void work_plan_by_seed(uint64_t seed, uint64_t no, struct work_plan *ret);
 
-struct work_totals {
-	struct hist_counts counts;
-	uint64_t rounds, steps, commits[4], conflicts, deadlocks, busy, operations;
-};
-
 /** One round on an open volume. What is wrong is printed to out (NULL: not). */
-enum work_verdict { WORK_RIGHT, WORK_WRONG };
 enum work_verdict work_round(struct stet_volume *vol, const struct work_plan *plan, FILE *out,
 			     struct work_totals *totals);
-
-/**
- * A whole run on a new volume in the file `path`: rounds first .. first + count - 1 of the seed; at the end the
- * volume is closed and checked. txns: of each round. threads: every second round has them.
- */
-struct work_run {
-	const char *path;
-	uint64_t seed, first, count, txns;
-	bool threads;   /* else all rounds are stepped */
-	unsigned level; /* 1 + enum hist_level: all transactions have it; 0: levels in turn */
-	FILE *out;      /* NULL: silent */
-};
-enum work_verdict work_run(const struct work_run *run, struct work_totals *totals);
 
 /* --- internals: objects (objects.c), operations (ops.c, names.c, records.c), rounds (work.c) --- */
 

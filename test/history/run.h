@@ -1,0 +1,26 @@
+/* run.h - runs of many rounds (work.h), for those who need nothing else. */
+#ifndef TEST_HISTORY_RUN_H
+#define TEST_HISTORY_RUN_H
+
+#include "history.h"
+
+struct work_totals {
+	struct hist_counts counts;
+	uint64_t rounds, steps, commits[4], conflicts, deadlocks, busy, operations;
+};
+
+enum work_verdict { WORK_RIGHT, WORK_WRONG };
+/**
+ * A whole run on a new volume in the file `path`: rounds first .. first + count - 1 of the seed; at the end the
+ * volume is closed and checked. txns: of each round. threads: every second round has them.
+ */
+struct work_run {
+	const char *path;
+	uint64_t seed, first, count, txns;
+	bool threads;   /* else all rounds are stepped */
+	unsigned level; /* 1 + enum hist_level: all transactions have it; 0: levels in turn */
+	FILE *out;      /* NULL: silent */
+};
+enum work_verdict work_run(const struct work_run *run, struct work_totals *totals);
+
+#endif
