@@ -188,13 +188,13 @@ enum stet_mutant {
 	STET_MUTANT_EARLY_REUSE,      /* freed blocks are released at once */
 	STET_MUTANT_NO_RANGE_LOCK, /* locks of ranges are always granted; those of whole names not */
 	STET_MUTANT_NO_BYTE_MERGE, /* bytes staged at LOCKING bring along the rest of their blocks */
-	STET_MUTANT_NO_READ_LOCK,     /* LOCKING: readers lock nothing */
-	STET_MUTANT_NO_NAMES_LOCK,    /* LOCKING: who lists a directory does not lock its names */
-	STET_MUTANT_EARLY_RELEASE,    /* locks are released before what they guard is published */
-	STET_MUTANT_NO_RANGE,         /* SERIALIZABLE: what was listed is not validated */
-	STET_MUTANT_NO_KEY,           /* SERIALIZABLE: what was read by its key is not validated */
-	STET_MUTANT_NO_MERGE,         /* intents are merged with what the transaction had read */
-	STET_MUTANT_NO_APPEND_MERGE,  /* appends are written at the end as of begin */
+	STET_MUTANT_NO_READ_LOCK,  /* LOCKING: readers lock nothing */
+	STET_MUTANT_NO_NAMES_LOCK,   /* LOCKING: who lists a directory does not lock its names */
+	STET_MUTANT_EARLY_RELEASE,   /* locks are released before what they guard is published */
+	STET_MUTANT_NO_RANGE,        /* SERIALIZABLE: what was listed is not validated */
+	STET_MUTANT_NO_KEY,          /* SERIALIZABLE: what was read by its key is not validated */
+	STET_MUTANT_NO_MERGE,        /* intents are merged with what the transaction had read */
+	STET_MUTANT_NO_APPEND_MERGE, /* appends are written at the end as of begin */
 	STET_MUTANT_READ_CURRENT, /* SNAPSHOT, SERIALIZABLE: single keys are read as they are now */
 	STET_MUTANT_NO_READ_WAIT, /* a commit does not wait for what the transaction has read */
 };

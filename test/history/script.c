@@ -4,6 +4,7 @@
 #include "stetfs_lowlevel.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
