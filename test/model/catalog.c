@@ -28,6 +28,7 @@ struct seen {
 	uint64_t trunc_from; /* truncating: from this block on there may be anything */
 	/* counted */
 	uint64_t names, entries, dirs, extent_blocks, extent_end;
+	uint64_t records, record_blocks;
 	uint64_t named_in; /* a directory that has a name for it */
 };
 
@@ -137,6 +138,21 @@ static void see_extent(struct check *c, uint64_t ino, uint64_t first, const stru
 	s->extent_end = first + count;
 }
 
+static void see_record(struct check *c, uint64_t ino, const struct stet_val *val)
+{
+	struct seen *s = at(c, ino);
+	struct stet_xattr x;
+
+	s->records++;
+	if (!STET_MODE_IS_TABLE(s->mode))
+		say(c, "inode %" PRIu64 ": a record, mode %o", ino, s->mode);
+	if (stet_xattr_decode(val->b, val->bytes, STET_KIND_RECORD, c->seg_blocks, &x) ||
+	    (!x.data && !x.chunks))
+		say(c, "table %" PRIu64 ": bad record", ino);
+	else if (!x.data)
+		s->record_blocks += (x.size_bytes + STET_BLOCK_SIZE - 1) / STET_BLOCK_SIZE;
+}
+
 static void see_orphan(struct check *c, uint64_t ino, const struct stet_val *val)
 {
 	struct seen *s = at(c, ino);
@@ -170,6 +186,9 @@ static void see(struct check *c, const struct stet_key *key, const struct stet_v
 		break;
 	case STET_KIND_EXTENT:
 		see_extent(c, object, stet_key_suffix_u64(key->b), val);
+		break;
+	case STET_KIND_RECORD:
+		see_record(c, object, val);
 		break;
 	case STET_KIND_ORPHAN:
 		see_orphan(c, stet_key_suffix_u64(key->b), val);
@@ -223,6 +242,20 @@ static void check_file(struct check *c, uint64_t ino, const struct seen *s)
 		    s->extent_end, s->size);
 }
 
+static void check_table(struct check *c, uint64_t ino, const struct seen *s)
+{
+	if (s->blocks != s->extent_blocks)
+		say(c, "table %" PRIu64 ": %" PRIu64 " blocks in extents, says %" PRIu64, ino,
+		    s->extent_blocks, s->blocks);
+	if (s->nlink == 0)
+		return; /* some may be gone */
+	if (s->size != s->records || s->blocks != s->record_blocks)
+		say(c,
+		    "table %" PRIu64 ": %" PRIu64 " records with %" PRIu64 " blocks, says %" PRIu64
+		    " and %" PRIu64,
+		    ino, s->records, s->record_blocks, s->size, s->blocks);
+}
+
 static void check_inode(struct check *c, uint64_t ino, const struct seen *s)
 {
 	uint64_t names = ino == STET_ROOT_INO ? 1 : s->names;
@@ -246,6 +279,8 @@ static void check_inode(struct check *c, uint64_t ino, const struct seen *s)
 		    s->dirent_type);
 	if (S_ISDIR(s->mode))
 		check_dir(c, ino, s);
+	else if (STET_MODE_IS_TABLE(s->mode))
+		check_table(c, ino, s);
 	else
 		check_file(c, ino, s);
 }

@@ -113,6 +113,14 @@ static void read_facets(struct list *l, const struct model_op *op)
 		add(l, op->ino, FACET_EXISTS, FACET_READ, 0);
 		add(l, op->ino, FACET_DATA, FACET_READ, 0);
 		break;
+	case MODEL_RECORD_GET:
+		add(l, op->ino, FACET_EXISTS, FACET_READ, 0);
+		add(l, op->ino, FACET_RECORD, FACET_READ, hash_name(op->name));
+		break;
+	case MODEL_RECORD_LIST:
+		add(l, op->ino, FACET_EXISTS, FACET_READ, 0);
+		add(l, op->ino, FACET_RECORDS, FACET_READ, 0);
+		break;
 	case MODEL_READLINK:
 		add(l, op->ino, FACET_EXISTS, FACET_READ, 0);
 		break;
@@ -160,6 +168,11 @@ size_t facets_of(const struct model *m, enum stet_level level, const struct mode
 		add(&l, op->ino, FACET_EXISTS, FACET_SHARE, 0);
 		add(&l, op->ino, FACET_XATTR, FACET_WRITE, hash_name(op->name));
 		break;
+	case MODEL_RECORD_PUT:
+	case MODEL_RECORD_DEL:
+		add(&l, op->ino, FACET_EXISTS, FACET_SHARE, 0);
+		add(&l, op->ino, FACET_RECORD, FACET_WRITE, hash_name(op->name));
+		break;
 	case MODEL_WRITE:
 	case MODEL_APPEND:
 	case MODEL_TRUNCATE:
@@ -179,6 +192,8 @@ static bool one_way(const struct facet *a, const struct facet *b)
 		return true; /* C2 */
 	if (a->kind == FACET_ANY)
 		return b->mode == FACET_WRITE || b->mode == FACET_ADD;
+	if (a->kind == FACET_RECORDS && b->kind == FACET_RECORD)
+		return b->mode == FACET_WRITE;
 	return a->kind == FACET_DIR && b->kind == FACET_NAME && b->mode == FACET_WRITE;
 }
 

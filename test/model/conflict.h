@@ -22,9 +22,11 @@ enum facet_kind {
 	FACET_TIMES,
 	FACET_NLINK,
 	FACET_PARENT,
-	FACET_XATTR, /* sub: hash of the name */
-	FACET_ANY,   /* everything of the inode */
-	FACET_TREE,  /* ino 0: which directory is below which */
+	FACET_XATTR,   /* sub: hash of the name */
+	FACET_RECORD,  /* sub: hash of the key */
+	FACET_RECORDS, /* all of them */
+	FACET_ANY,     /* everything of the inode */
+	FACET_TREE,    /* ino 0: which directory is below which */
 };
 enum facet_mode {
 	FACET_READ,

@@ -206,6 +206,9 @@ void duel_resolve_(const struct duel *d, const struct model *m, const struct ste
 	if (s->kind == MODEL_XATTR_GET || s->kind == MODEL_XATTR_SET ||
 	    s->kind == MODEL_XATTR_REMOVE)
 		op->name = step_xattr_name(s->xattr);
+	if (s->kind == MODEL_RECORD_GET || s->kind == MODEL_RECORD_PUT ||
+	    s->kind == MODEL_RECORD_DEL)
+		op->name = step_key(s->xattr);
 }
 
 /* --- comparing one operation --- */

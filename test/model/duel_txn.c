@@ -166,6 +166,15 @@ static bool same_xattr(const struct model_inode *a, const struct model_inode *b,
 	return x && y ? model_hash_equal(x->value->hash, y->value->hash) : !x && !y;
 }
 
+static bool same_record(const struct model_inode *a, const struct model_inode *b,
+			struct model_name key)
+{
+	const struct model_xattr *x = model_record(a, key.bytes, key.len);
+	const struct model_xattr *y = model_record(b, key.bytes, key.len);
+
+	return x && y ? model_hash_equal(x->value->hash, y->value->hash) : !x && !y;
+}
+
 static bool unchanged_inode(const struct duel *d, const struct duel_txn *t,
 			    const struct model_op *op)
 {
@@ -182,6 +191,9 @@ static bool unchanged_inode(const struct duel *d, const struct duel_txn *t,
 	case MODEL_TRUNCATE:
 	case MODEL_PUNCH:
 		return same_content(a, b);
+	case MODEL_RECORD_PUT:
+	case MODEL_RECORD_DEL:
+		return same_record(a, b, op->name);
 	case MODEL_XATTR_SET:
 	case MODEL_XATTR_REMOVE:
 		return same_xattr(a, b, op->name);

@@ -309,6 +309,36 @@ bool model_remove_xattr_(struct model_inode *inode, const void *name, size_t len
 	return true;
 }
 
+/* The name that stands for a record. */
+static size_t mark_key(const void *key, size_t len, uint8_t name[1 + STET_RECORD_KEY_MAX])
+{
+	name[0] = MODEL_RECORD_MARK;
+	memcpy(name + 1, key, len);
+	return len + 1;
+}
+
+const struct model_xattr *model_record(const struct model_inode *inode, const void *key, size_t len)
+{
+	uint8_t name[1 + STET_RECORD_KEY_MAX];
+
+	return model_xattr(inode, name, mark_key(key, len, name));
+}
+
+void model_add_record(struct model_inode *inode, const void *key, size_t len, const void *value,
+		      size_t value_len)
+{
+	uint8_t name[1 + STET_RECORD_KEY_MAX];
+
+	model_add_xattr(inode, name, mark_key(key, len, name), value, value_len);
+}
+
+bool model_remove_record_(struct model_inode *inode, const void *key, size_t len)
+{
+	uint8_t name[1 + STET_RECORD_KEY_MAX];
+
+	return model_remove_xattr_(inode, name, mark_key(key, len, name));
+}
+
 void model_set_target(struct model_inode *inode, const void *target, size_t len)
 {
 	model_blob_put_(inode->target);

@@ -36,9 +36,11 @@ struct model_entry {
 	uint8_t type; /* as DT_* */
 };
 
+/* Of a table also its records, whose names are byte 02 and the key. */
 struct model_xattr {
 	struct model_blob *name, *value;
 };
+#define MODEL_RECORD_MARK 2
 
 struct model_page {
 	uint64_t no;
@@ -88,6 +90,8 @@ void model_diff(struct stet_text *t, const struct model *want, const struct mode
 const struct model_entry *model_entry(const struct model_inode *dir, const void *name, size_t len);
 const struct model_xattr *model_xattr(const struct model_inode *inode, const void *name,
 				      size_t len);
+const struct model_xattr *model_record(const struct model_inode *inode, const void *key,
+				       size_t len);
 
 /// Building a state from another source ///
 
@@ -98,6 +102,8 @@ void model_add_entry(struct model_inode *dir, const void *name, size_t len, uint
 		     uint8_t type);
 void model_add_xattr(struct model_inode *inode, const void *name, size_t len, const void *value,
 		     size_t value_len);
+void model_add_record(struct model_inode *inode, const void *key, size_t len, const void *value,
+		      size_t value_len);
 void model_add_bytes(struct model_inode *inode, uint64_t off, const uint8_t *bytes, size_t len);
 void model_set_target(struct model_inode *inode, const void *target, size_t len);
 /** Takes the inode; one with the same number is replaced. *m must not be shared. */
@@ -114,6 +120,8 @@ enum model_kind {
 	MODEL_READLINK,
 	MODEL_XATTR_GET,
 	MODEL_XATTR_LIST,
+	MODEL_RECORD_GET,
+	MODEL_RECORD_LIST, /* flags 1: backwards */
 	/* changing */
 	MODEL_MAKE,
 	MODEL_UNLINK,
@@ -127,6 +135,8 @@ enum model_kind {
 	MODEL_APPEND,
 	MODEL_TRUNCATE,
 	MODEL_PUNCH,
+	MODEL_RECORD_PUT,
+	MODEL_RECORD_DEL,
 	MODEL_KINDS,
 };
 
@@ -145,8 +155,8 @@ struct model_op {
 	enum model_kind kind;
 	uint64_t ino; /* of what is read or changed; LINK: of what gets a name */
 	uint64_t dir, to_dir;
-	struct model_name name, to_name; /* XATTR: name */
-	unsigned flags;                  /* RENAME, XATTR_SET; SETATTR: what is set */
+	struct model_name name, to_name; /* XATTR: name; RECORD: key */
+	unsigned flags;                  /* RENAME, XATTR_SET, RECORD_PUT; SETATTR: what is set */
 	uint32_t mode, uid, gid;
 	uint64_t rdev;
 	uint64_t off, len;

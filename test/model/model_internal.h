@@ -21,6 +21,7 @@ void model_drop_(struct model *m, uint64_t ino);
 
 bool model_remove_entry_(struct model_inode *dir, const void *name, size_t len);
 bool model_remove_xattr_(struct model_inode *inode, const void *name, size_t len);
+bool model_remove_record_(struct model_inode *inode, const void *key, size_t len);
 /* Zeroes [off, end). */
 void model_zero_(struct model_inode *inode, uint64_t off, uint64_t end);
 void model_read_(const struct model_inode *inode, uint64_t off, uint8_t *out, size_t len);

@@ -519,6 +519,101 @@ static int do_setattr(struct call *c)
 	return 0;
 }
 
+/* --- records --- */
+
+static int table_of(const struct call *c, const struct model_inode **ret)
+{
+	size_t len = c->op->name.len;
+
+	if (c->op->kind != MODEL_RECORD_LIST && (len == 0 || len > STET_RECORD_KEY_MAX))
+		return -EINVAL;
+	*ret = model_find(c->m, c->op->ino);
+	if (!*ret)
+		return -ENOENT;
+	return STET_MODE_IS_TABLE((*ret)->mode) ? 0 : -EINVAL;
+}
+
+static int do_record_get(struct call *c)
+{
+	const struct model_inode *table;
+	const struct model_xattr *x;
+	int rc = table_of(c, &table);
+
+	if (rc)
+		return rc;
+	x = model_record(table, c->op->name.bytes, c->op->name.len);
+	if (!x)
+		return -ENOENT;
+	model_result_add(c->ret, x->value->b, x->value->len);
+	return 0;
+}
+
+/* Key and value of each, a zero after the key. */
+static int do_record_list(struct call *c)
+{
+	const struct model_inode *table;
+	int rc = table_of(c, &table);
+
+	for (size_t k = 0; !rc && k < table->xattr_count; k++) {
+		size_t at = c->op->flags & 1 ? table->xattr_count - 1 - k : k;
+		const struct model_xattr *x = &table->xattrs[at];
+
+		if (x->name->b[0] != MODEL_RECORD_MARK)
+			continue;
+		model_result_add(c->ret, x->name->b + 1, x->name->len - 1);
+		model_result_add(c->ret, "", 1);
+		model_result_add(c->ret, x->value->b, x->value->len);
+	}
+	return rc;
+}
+
+static int do_record_put(struct call *c)
+{
+	const struct model_op *op = c->op;
+	const struct model_inode *there;
+	struct model_inode *table;
+	uint8_t *value;
+	bool have;
+	int rc = op->len > STET_RECORD_SIZE_MAX ? -E2BIG : table_of(c, &there);
+
+	if (rc)
+		return rc;
+	have = model_record(there, op->name.bytes, op->name.len);
+	if (have && (op->flags & STET_FS_RECORD_CREATE))
+		return -EEXIST;
+	if (!have && (op->flags & STET_FS_RECORD_REPLACE))
+		return -ENOENT;
+	value = model_alloc_(op->len);
+	model_op_bytes(op, value, op->len);
+	table = model_edit_(c->m, op->ino);
+	model_remove_record_(table, op->name.bytes, op->name.len);
+	model_add_record(table, op->name.bytes, op->name.len, value, op->len);
+	table->size += !have;
+	touch_data(c, table);
+	model_seal_(c->m, table);
+	free(value);
+	return 0;
+}
+
+static int do_record_del(struct call *c)
+{
+	const struct model_op *op = c->op;
+	const struct model_inode *there;
+	struct model_inode *table;
+	int rc = table_of(c, &there);
+
+	if (rc)
+		return rc;
+	if (!model_record(there, op->name.bytes, op->name.len))
+		return -ENOENT;
+	table = model_edit_(c->m, op->ino);
+	model_remove_record_(table, op->name.bytes, op->name.len);
+	table->size--;
+	touch_data(c, table);
+	model_seal_(c->m, table);
+	return 0;
+}
+
 /* --- xattrs --- */
 
 static int do_xattr_get(struct call *c)
@@ -542,6 +637,8 @@ static int do_xattr_list(struct call *c)
 	if (!inode)
 		return -ENOENT;
 	for (size_t k = 0; k < inode->xattr_count; k++) {
+		if (inode->xattrs[k].name->b[0] == MODEL_RECORD_MARK)
+			continue;
 		model_result_add(c->ret, inode->xattrs[k].name->b, inode->xattrs[k].name->len);
 		model_result_add(c->ret, "", 1);
 	}
@@ -694,6 +791,14 @@ static int dispatch(struct call *c)
 		return do_xattr_set(c);
 	case MODEL_XATTR_REMOVE:
 		return do_xattr_remove(c);
+	case MODEL_RECORD_GET:
+		return do_record_get(c);
+	case MODEL_RECORD_LIST:
+		return do_record_list(c);
+	case MODEL_RECORD_PUT:
+		return do_record_put(c);
+	case MODEL_RECORD_DEL:
+		return do_record_del(c);
 	case MODEL_WRITE:
 	case MODEL_APPEND:
 		return do_write(c);

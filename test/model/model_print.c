@@ -18,6 +18,8 @@ static const char *const kind_names[MODEL_KINDS] = {
 	[MODEL_READLINK] = "readlink",
 	[MODEL_XATTR_GET] = "getxattr",
 	[MODEL_XATTR_LIST] = "listxattr",
+	[MODEL_RECORD_GET] = "getrecord",
+	[MODEL_RECORD_LIST] = "listrecords",
 	[MODEL_MAKE] = "make",
 	[MODEL_UNLINK] = "unlink",
 	[MODEL_RMDIR] = "rmdir",
@@ -30,6 +32,8 @@ static const char *const kind_names[MODEL_KINDS] = {
 	[MODEL_APPEND] = "append",
 	[MODEL_TRUNCATE] = "truncate",
 	[MODEL_PUNCH] = "punch",
+	[MODEL_RECORD_PUT] = "putrecord",
+	[MODEL_RECORD_DEL] = "delrecord",
 };
 
 const char *model_kind_name(enum model_kind kind)

@@ -67,6 +67,12 @@ struct model_name step_xattr_name(uint8_t index)
 	return (struct model_name){ s, strlen(s) };
 }
 
+/* Never "": but few of them, so that they meet. */
+struct model_name step_key(uint8_t index)
+{
+	return step_name(index % (NAMES - 1));
+}
+
 /* --- choosing --- */
 
 struct gen {
@@ -256,21 +262,23 @@ static bool sparse(const struct gen *g)
 static enum model_kind change_kind(struct gen *g)
 {
 	static const uint8_t usual[] = {
-		MODEL_MAKE,         MODEL_MAKE,      MODEL_MAKE,   MODEL_MAKE,     MODEL_UNLINK,
-		MODEL_UNLINK,       MODEL_RMDIR,     MODEL_LINK,   MODEL_RENAME,   MODEL_RENAME,
-		MODEL_SETATTR,      MODEL_XATTR_SET, MODEL_WRITE,  MODEL_WRITE,    MODEL_WRITE,
-		MODEL_WRITE,        MODEL_APPEND,    MODEL_APPEND, MODEL_TRUNCATE, MODEL_PUNCH,
-		MODEL_XATTR_REMOVE,
+		MODEL_MAKE,         MODEL_MAKE,       MODEL_MAKE,       MODEL_MAKE,
+		MODEL_UNLINK,       MODEL_UNLINK,     MODEL_RMDIR,      MODEL_LINK,
+		MODEL_RENAME,       MODEL_RENAME,     MODEL_SETATTR,    MODEL_XATTR_SET,
+		MODEL_WRITE,        MODEL_WRITE,      MODEL_WRITE,      MODEL_WRITE,
+		MODEL_APPEND,       MODEL_APPEND,     MODEL_TRUNCATE,   MODEL_PUNCH,
+		MODEL_XATTR_REMOVE, MODEL_RECORD_PUT, MODEL_RECORD_PUT, MODEL_RECORD_PUT,
+		MODEL_RECORD_DEL,
 	};
 	static const uint8_t shrinking[] = {
-		MODEL_UNLINK, MODEL_UNLINK, MODEL_RMDIR,  MODEL_TRUNCATE,
-		MODEL_PUNCH,  MODEL_WRITE,  MODEL_RENAME, MODEL_MAKE,
+		MODEL_UNLINK, MODEL_UNLINK, MODEL_RMDIR, MODEL_TRUNCATE,   MODEL_PUNCH,
+		MODEL_WRITE,  MODEL_RENAME, MODEL_MAKE,  MODEL_RECORD_DEL,
 	};
 
 	if (sparse(g) && chance(g, 50))
 		return MODEL_MAKE;
 	if (g->mix->long_txns && g->s->actor && chance(g, 30))
-		return MODEL_XATTR_SET;
+		return chance(g, 50) ? MODEL_XATTR_SET : MODEL_RECORD_PUT;
 	if (pages_now(g) < g->mix->pages_min && chance(g, 40))
 		return chance(g, 80) ? MODEL_WRITE : MODEL_APPEND;
 	if (crowded(g))
@@ -280,8 +288,10 @@ static enum model_kind change_kind(struct gen *g)
 
 static void gen_make(struct gen *g)
 {
-	static const uint32_t types[] = { S_IFREG, S_IFREG, S_IFREG, S_IFREG, S_IFDIR, S_IFDIR,
-					  S_IFDIR, S_IFLNK, S_IFLNK, S_IFIFO, S_IFCHR };
+	static const uint32_t types[] = { S_IFREG,        S_IFREG, S_IFREG, S_IFREG,
+					  S_IFDIR,        S_IFDIR, S_IFDIR, S_IFLNK,
+					  S_IFLNK,        S_IFIFO, S_IFCHR, STET_MODE_TABLE,
+					  STET_MODE_TABLE };
 	struct step *s = g->s;
 
 	free_name(g, &s->a);
@@ -305,6 +315,26 @@ static void gen_setattr(struct gen *g)
 	if (s->flags & STET_FS_SET_SIZE)
 		target(g, S_IFREG, &s->a);
 	s->off = some_off(g);
+}
+
+static uint8_t some_key(struct gen *g)
+{
+	return (uint8_t)(chance(g, 70) ? below(g, 6) : below(g, NAMES - 1));
+}
+
+/* In the item, in a few blocks, or in many. */
+static uint64_t record_len(struct gen *g)
+{
+	uint64_t dice = below(g, 100);
+
+	if (dice < 60)
+		return below(g, 100);
+	if (dice < 75)
+		return below(g, 3400);
+	if (dice < 95)
+		return below(g, 20000);
+	return below(g, g->mix->bytes_max < STET_RECORD_SIZE_MAX ? g->mix->bytes_max
+								 : STET_RECORD_SIZE_MAX);
 }
 
 static void gen_change(struct gen *g)
@@ -348,6 +378,14 @@ static void gen_change(struct gen *g)
 	case MODEL_XATTR_REMOVE:
 		target(g, 0, &s->a);
 		break;
+	case MODEL_RECORD_PUT:
+		s->flags = chance(g, 20) ? (uint32_t)below(g, 3) : 0;
+		s->len = record_len(g);
+		/* fall through */
+	case MODEL_RECORD_DEL:
+		target(g, STET_MODE_TABLE, &s->a);
+		s->xattr = some_key(g);
+		break;
 	default:
 		target(g, S_IFREG, &s->a);
 		s->off = some_off(g);
@@ -372,6 +410,12 @@ static void gen_read(struct gen *g)
 		break;
 	case MODEL_READLINK:
 		target(g, S_IFLNK, &s->a);
+		break;
+	case MODEL_RECORD_GET:
+	case MODEL_RECORD_LIST:
+		target(g, STET_MODE_TABLE, &s->a);
+		s->xattr = some_key(g);
+		s->flags = (uint32_t)below(g, 2);
 		break;
 	default:
 		target(g, 0, &s->a);
@@ -508,7 +552,8 @@ void step_print(struct stet_text *t, const struct step *s)
 	if (s->kind == MODEL_READ)
 		stet_text_printf(t, " off=%" PRIu64 " len=%" PRIu64, s->off, s->len);
 	if (s->kind == MODEL_XATTR_GET || s->kind == MODEL_XATTR_SET ||
-	    s->kind == MODEL_XATTR_REMOVE)
+	    s->kind == MODEL_XATTR_REMOVE || s->kind == MODEL_RECORD_GET ||
+	    s->kind == MODEL_RECORD_PUT || s->kind == MODEL_RECORD_DEL)
 		stet_text_printf(t, " x%u", s->xattr);
 	if (s->wait)
 		stet_text_puts(t, " wait");

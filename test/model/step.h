@@ -39,7 +39,7 @@ struct step_path {
 struct step {
 	uint8_t kind, actor, level, slot;
 	bool wait;     /* for locks */
-	uint8_t xattr; /* index of its name */
+	uint8_t xattr; /* index of its name; RECORD: of the key */
 	uint8_t pump;  /* actions of background work afterwards */
 	uint32_t flags, mode, uid;
 	uint64_t off, len, seed, pump_seed;
@@ -75,5 +75,6 @@ void step_random(struct stet_random *random, const struct step_mix *mix,
 void step_print(struct stet_text *t, const struct step *step);
 struct model_name step_name(uint8_t index);
 struct model_name step_xattr_name(uint8_t index);
+struct model_name step_key(uint8_t index);
 
 #endif

@@ -8,6 +8,7 @@
 #include "world.h"
 
 #include "base/assert.h"
+#include "base/mem.h"
 
 #include <string.h>
 #include <sys/stat.h>
@@ -96,6 +97,77 @@ static int do_read(struct world *w, struct stet_fs_ctx *ctx, const struct model_
 	return rc;
 }
 
+static struct stet_fs_key fs_key(struct model_name name)
+{
+	return (struct stet_fs_key){ name.bytes, name.len };
+}
+
+/* The value is appended. */
+static int read_record(struct world *w, struct stet_fs_ctx *ctx, uint64_t table,
+		       const struct stet_fs_record *record, struct model_result *ret)
+{
+	struct stet_fs_fill fill;
+	int rc = record->size > ret->cap - ret->len
+			 ? -ERANGE
+			 : stet_fs_record_plan(ctx, table, record, ret->bytes + ret->len, &fill);
+
+	if (rc)
+		return rc;
+	if (fill.pin && w->engine && record->size % 3 == 0)
+		world_pump(w, record->size + table, 3);
+	for (size_t k = 0; k < fill.count && !rc; k++)
+		rc = stet_cache_fill(w->device, &fill.pieces[k]);
+	stet_view_close(fill.pin);
+	stet_free(fill.pieces);
+	ret->len += rc ? 0 : record->size;
+	return rc;
+}
+
+static int do_record_get(struct world *w, struct stet_fs_ctx *ctx, const struct model_op *op,
+			 struct model_result *ret)
+{
+	struct stet_fs_record record;
+	int rc = stet_fs_record_get(ctx, op->ino, fs_key(op->name), op->seed % 4 == 0, &record);
+
+	return rc ? rc : read_record(w, ctx, op->ino, &record, ret);
+}
+
+struct listing {
+	struct world *w;
+	struct stet_fs_ctx *ctx;
+	uint64_t table;
+	struct model_result *ret;
+};
+
+static int add_record(void *arg, struct stet_fs_key key, const struct stet_fs_record *record)
+{
+	struct listing *l = arg;
+
+	model_result_add(l->ret, key.bytes, key.len);
+	model_result_add(l->ret, "", 1);
+	if (record->size > l->ret->cap - l->ret->len) /* as the model does */
+		return STET_FS_RECORD_LAST;
+	return read_record(l->w, l->ctx, l->table, record, l->ret);
+}
+
+static int do_record_list(struct world *w, struct stet_fs_ctx *ctx, const struct model_op *op,
+			  struct model_result *ret)
+{
+	const struct stet_fs_limits all = { .after_from = false };
+	struct listing l = { w, ctx, op->ino, ret };
+	struct stet_fs_bounds left;
+	int rc = stet_fs_bounds(op->ino, &all, &left);
+
+	while (!rc) {
+		rc = stet_fs_record_scan(ctx, op->ino, &left, op->flags & 1,
+					 1 + (uint32_t)(op->seed % 7), add_record, &l);
+		if (rc != 1)
+			return rc;
+		rc = 0;
+	}
+	return rc;
+}
+
 static int do_setattr(struct stet_fs_ctx *ctx, const struct model_op *op)
 {
 	const struct stet_fs_attr attr = {
@@ -162,6 +234,12 @@ static int exec_change(struct world *w, struct stet_fs_ctx *ctx, const struct mo
 		return stet_fs_truncate(ctx, op->ino, op->off);
 	case MODEL_PUNCH:
 		return stet_fs_punch(ctx, op->ino, op->off, op->len);
+	case MODEL_RECORD_PUT:
+		model_op_bytes(op, w->bytes, op->len);
+		return stet_fs_record_put(ctx, op->ino, fs_key(op->name), w->bytes, op->len,
+					  op->flags);
+	case MODEL_RECORD_DEL:
+		return stet_fs_record_del(ctx, op->ino, fs_key(op->name));
 	default:
 		return -EINVAL;
 	}
@@ -193,6 +271,10 @@ static int exec(struct world *w, struct stet_fs_ctx *ctx, const struct model_op 
 					 &ret->len);
 	case MODEL_XATTR_LIST:
 		return stet_fs_xattr_list(ctx, op->ino, (char *)ret->bytes, ret->cap, &ret->len);
+	case MODEL_RECORD_GET:
+		return do_record_get(w, ctx, op, ret);
+	case MODEL_RECORD_LIST:
+		return do_record_list(w, ctx, op, ret);
 	default:
 		return exec_change(w, ctx, op, ret);
 	}

@@ -6,6 +6,8 @@
 #include "model_internal.h"
 #include "world.h"
 
+#include "base/mem.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -91,6 +93,42 @@ static int read_xattrs(struct reader *rd, struct model_inode *inode)
 	return rc;
 }
 
+struct records {
+	struct reader *rd;
+	struct model_inode *inode;
+};
+
+static int take_record(void *arg, struct stet_fs_key key, const struct stet_fs_record *record)
+{
+	struct records *r = arg;
+	struct stet_fs_fill fill;
+	int rc = stet_fs_record_plan(&r->rd->ctx, r->inode->ino, record, r->rd->r.bytes, &fill);
+
+	for (size_t k = 0; k < fill.count && !rc; k++)
+		rc = stet_cache_fill(r->rd->w->device, &fill.pieces[k]);
+	stet_view_close(fill.pin);
+	stet_free(fill.pieces);
+	if (!rc)
+		model_add_record(r->inode, key.bytes, key.len, r->rd->r.bytes, record->size);
+	return rc;
+}
+
+static int read_records(struct reader *rd, struct model_inode *inode)
+{
+	const struct stet_fs_limits all = { .after_from = false };
+	struct records r = { rd, inode };
+	struct stet_fs_bounds left;
+	int rc = stet_fs_bounds(inode->ino, &all, &left);
+
+	while (!rc) {
+		rc = stet_fs_record_scan(&rd->ctx, inode->ino, &left, false, 100, take_record, &r);
+		if (rc != 1)
+			return rc;
+		rc = 0;
+	}
+	return rc;
+}
+
 static void take_attr(struct model_inode *inode, const struct stet_fs_attr *a)
 {
 	bool dir = S_ISDIR(a->mode);
@@ -136,6 +174,8 @@ static int read_inode(struct reader *rd, uint64_t ino)
 	}
 	if (!rc)
 		rc = read_xattrs(rd, inode);
+	if (!rc && STET_MODE_IS_TABLE(a.mode))
+		rc = read_records(rd, inode);
 	if (rc) {
 		model_inode_put(inode);
 		return rc;
