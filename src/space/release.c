@@ -93,15 +93,19 @@ int stet_space_run_reserve_(struct stet_space *space, struct stet_slot *slot)
 /* Whether b lies behind a and shares its fate. */
 static bool continues(const struct stet_space_run *a, const struct stet_space_run *b)
 {
-	return a->birth == b->birth && a->cut == b->cut &&
+	return a->birth == b->birth && a->cut == b->cut && a->epoch == b->epoch &&
 	       stet_addr_seg(a->addr) == stet_addr_seg(b->addr) &&
 	       stet_addr_block(a->addr) + a->blocks == stet_addr_block(b->addr);
 }
 
 void stet_space_run_add_(struct stet_space *space, struct stet_slot *slot,
-			 const struct stet_space_run *run)
+			 const struct stet_space_run *added)
 {
 	struct stet_space_run *last = &space->last_run;
+	struct stet_space_run tagged = *added;
+	const struct stet_space_run *run = &tagged;
+
+	tagged.epoch = space->epoch;
 
 	stet_space_set_(space, slot->dying, stet_addr_block(run->addr), run->blocks);
 	slot->dying_blocks += run->blocks;
@@ -151,8 +155,9 @@ static bool try_release(struct stet_space *space, size_t i, stet_space_pinned_fn
 	return true;
 }
 
-void stet_space_release(struct stet_space *space, uint64_t older_cut, stet_space_pinned_fn *pinned,
-			void *arg)
+/* keep: the cut at which what was added since the last release stays; 0: none. It waits as if for a view. */
+static void release(struct stet_space *space, uint64_t older_cut, uint64_t keep,
+		    stet_space_pinned_fn *pinned, void *arg)
 {
 	size_t i;
 
@@ -168,9 +173,24 @@ void stet_space_release(struct stet_space *space, uint64_t older_cut, stet_space
 	}
 	while (space->run_heap_n > 0 && space->runs.v[0].cut <= older_cut) {
 		uint32_t blocks = space->runs.v[0].blocks;
+		bool stays = keep && space->runs.v[0].cut == keep &&
+			     space->runs.v[0].epoch == space->epoch;
 
 		pop_lowest(space);
-		if (!try_release(space, space->run_heap_n, pinned, arg))
+		if (stays || !try_release(space, space->run_heap_n, pinned, arg))
 			space->pinned_blocks += blocks; /* I3 */
 	}
+	space->epoch++;
+}
+
+void stet_space_release(struct stet_space *space, uint64_t older_cut, stet_space_pinned_fn *pinned,
+			void *arg)
+{
+	release(space, older_cut, 0, pinned, arg);
+}
+
+void stet_space_release_same(struct stet_space *space, uint64_t older_cut,
+			     stet_space_pinned_fn *pinned, void *arg)
+{
+	release(space, older_cut, older_cut, pinned, arg);
 }

@@ -100,6 +100,10 @@ STET_CHECKED int stet_space_drop(struct stet_space *space, struct stet_addr addr
 typedef bool stet_space_pinned_fn(void *arg, uint64_t birth, uint64_t cut, uint32_t blocks);
 void stet_space_release(struct stet_space *space, uint64_t older_cut, stet_space_pinned_fn *pinned,
 			void *arg);
+/* The same when the newest checkpoint has the older one's cut, as nothing was ordered between them: what was
+ * freed or dropped at that cut since the last release is still the older one's, and stays until the next. */
+void stet_space_release_same(struct stet_space *space, uint64_t older_cut,
+			     stet_space_pinned_fn *pinned, void *arg);
 bool stet_space_is_live(const struct stet_space *space, struct stet_addr addr);
 bool stet_space_is_held(const struct stet_space *space, struct stet_addr addr);
 

@@ -38,6 +38,7 @@ struct stet_space_run {
 	uint32_t blocks;
 	uint64_t birth;
 	uint64_t cut;
+	uint64_t epoch; /* of the space when it was added */
 };
 
 struct stet_space_page {
@@ -66,6 +67,7 @@ struct stet_space {
 	uint64_t live_blocks, held_blocks, dying_blocks, pinned_blocks, reserved_blocks;
 	STET_VEC(struct stet_space_run) runs; /* see release.c */
 	size_t run_heap_n;
+	uint64_t epoch; /* how often runs were released */
 	struct stet_space_run last_run;
 	bool has_last_run;
 };

@@ -620,6 +620,7 @@ static void complete(struct stet_engine *engine)
 {
 	struct stet_ckpt *ck = engine->ckpt;
 	uint64_t cut = ck->cut;
+	bool same = cut == engine->root->cut && !stet_mutant_is(STET_MUTANT_EARLY_REUSE);
 
 	stet_ckpt_table_done_(engine);
 	count_checkpoint(engine, ck);
@@ -636,9 +637,13 @@ static void complete(struct stet_engine *engine)
 		    "what it could not give back stays held until the next open");
 	stet_rangeset_clear(&engine->recovered);
 	count_pinned_anew(engine);
-	stet_space_release(engine->space,
-			   stet_mutant_is(STET_MUTANT_EARLY_REUSE) ? cut : engine->older_cut,
-			   pinned_by_view, engine);
+	if (same)
+		stet_space_release_same(engine->space, cut, pinned_by_view, engine);
+	else
+		stet_space_release(engine->space,
+				   stet_mutant_is(STET_MUTANT_EARLY_REUSE) ? cut
+									   : engine->older_cut,
+				   pinned_by_view, engine);
 	stet_waiters_fire_(engine, true, cut, 0);
 	stet_space_kick_(engine);
 }

@@ -89,6 +89,26 @@ static void test_mark_ends_with_the_segment(void **state)
 	stet_space_destroy(space);
 }
 
+/* What a checkpoint frees stays for the older slot, also where both have one cut; the next one releases it. */
+static void test_same_cut(void **state)
+{
+	const uint32_t live[SEGMENTS] = { 1, 1, 0, 0, 0, 0, 0, 0 };
+	struct stet_space *space = make(live);
+
+	(void)state;
+	assert_int_equal(stet_space_free(space, stet_addr_make(1, 0), 1, 1, 2), 0);
+	stet_space_release(space, 1, NULL, NULL);
+	assert_int_not_equal(stet_space_slot(space, 1), STET_SLOT_NONE);
+	assert_int_equal(stet_space_free(space, stet_addr_make(2, 0), 1, 1, 2), 0);
+	stet_space_release_same(space, 2, NULL, NULL);
+	assert_int_equal(stet_space_slot(space, 1), STET_SLOT_NONE);
+	assert_int_not_equal(stet_space_slot(space, 2), STET_SLOT_NONE);
+	stet_space_release_same(space, 2, NULL, NULL);
+	assert_int_equal(stet_space_slot(space, 2), STET_SLOT_NONE);
+	stet_space_check(space);
+	stet_space_destroy(space);
+}
+
 static double score_none(const struct stet_seg_info *seg, uint32_t seg_blocks, uint64_t now_serial)
 {
 	(void)seg;
@@ -123,6 +143,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_order_and_marks),
 		cmocka_unit_test(test_mark_ends_with_the_segment),
+		cmocka_unit_test(test_same_cut),
 		cmocka_unit_test(test_policy),
 	};
 
