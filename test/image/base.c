@@ -24,6 +24,7 @@
 #define SHADOWS_MAX 512u
 #define FILE_MODE (S_IFREG | 0644)
 #define DIR_MODE (S_IFDIR | 0755)
+#define TABLE_MODE (STET_MODE_TABLE | 0644)
 
 struct shape {
 	const char *name;
@@ -224,6 +225,22 @@ static void xattr(struct build *b, uint64_t ino, const char *name, size_t len)
 	need(b, volume_op(&b->v, b->txn, &op), name);
 }
 
+static void put(struct build *b, uint64_t ino, const char *key, size_t len)
+{
+	static uint8_t value[STET_RECORD_SIZE_MAX];
+	struct op op = { .kind = OP_PUT, .ino = ino, .name = key, .data = value, .len = len };
+
+	stet_random_bytes(&b->random, value, len);
+	need(b, volume_op(&b->v, b->txn, &op), key);
+}
+
+static void del(struct build *b, uint64_t ino, const char *key)
+{
+	struct op op = { .kind = OP_DEL, .ino = ino, .name = key };
+
+	need(b, volume_op(&b->v, b->txn, &op), key);
+}
+
 static void symlink_to(struct build *b, uint64_t dir, const char *name, size_t len)
 {
 	char target[STET_SYMLINK_MAX];
@@ -274,6 +291,7 @@ struct tree {
 	uint64_t a, b, c; /* /a, /a/b, /a/b/c */
 	uint64_t big, left, right, many;
 	uint64_t small[24];
+	uint64_t table, other; /* /a/table, /a/b/other */
 };
 
 static void make_names(struct build *b, struct tree *t)
@@ -315,6 +333,23 @@ static void make_data(struct build *b, struct tree *t)
 		write_at(b, t->many, (uint64_t)i * 12288, 4096);
 		flush(b);
 	}
+}
+
+static void make_tables(struct build *b, struct tree *t)
+{
+	char key[16];
+
+	t->table = make(b, t->a, TABLE_MODE, "table");
+	t->other = make(b, t->b, TABLE_MODE, "other");
+	make(b, t->c, TABLE_MODE, "no records");
+	for (unsigned i = 0; i < 30; i++) {
+		snprintf(key, sizeof(key), "key%02u", i);
+		put(b, t->table, key, i * 7);
+		if (i % 10 == 0)
+			put(b, t->other, key, 4000 + i * 5000);
+	}
+	put(b, t->table, "large", 290000);
+	put(b, t->table, "nearly", STET_RECORD_INLINE_MAX);
 }
 
 static void make_xattrs(struct build *b, struct tree *t)
@@ -382,6 +417,9 @@ static void change(struct build *b, struct tree *t)
 	rename_to(b, t->a, "small08", t->c, "moved");
 	xattr(b, t->big, "user.large", 30000);
 	write_at(b, t->small[9], 500, 3000); /* no longer inline */
+	put(b, t->table, "key03", 9000);
+	put(b, t->other, "key10", 10);
+	del(b, t->table, "key05");
 }
 
 /* Batches that only the log holds: new names, new data, patches of what is there. */
@@ -398,6 +436,9 @@ static void make_tail(struct build *b, struct tree *t)
 	write_at(b, file, 100, 50);
 	write_at(b, t->many, 8000, 500); /* half in a hole */
 	xattr(b, file, "user.late", 9000);
+	put(b, t->table, "late", 30);
+	put(b, t->table, "large", 70000);
+	del(b, t->other, "key20");
 	flush(b);
 	rename_to(b, STET_ROOT_INO, "late", t->c, "later");
 	unlink_file(b, t->a, "small11", t->small[11]);
@@ -424,6 +465,9 @@ static void make_run(struct build *b, struct tree *t)
 		write_at(b, file, (uint64_t)i * 100000, 100000);
 	write_at(b, t->big, 200000, 40000);
 	unlink_file(b, t->a, "small15", t->small[15]);
+	put(b, t->table, "run", 200);
+	put(b, t->table, "run large", 100000);
+	del(b, t->table, "key07");
 	need(b, volume_commit(&b->v, b->txn), "commit");
 	b->txn = NULL;
 	flush(b);
@@ -438,6 +482,7 @@ static void fill(struct build *b)
 
 	make_names(b, &t);
 	make_data(b, &t);
+	make_tables(b, &t);
 	checkpoint(b);
 	make_xattrs(b, &t);
 	if (b->shape->tall) {

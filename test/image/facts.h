@@ -20,6 +20,8 @@ enum question {
 	ASK_BLOCK,  /* ino, block: content */
 	ASK_XATTRS, /* ino: all names of attributes */
 	ASK_XATTR,  /* ino, name: value */
+	ASK_KEYS,   /* ino: all keys of a table, and how many */
+	ASK_RECORD, /* ino, key: value */
 };
 
 struct facts;

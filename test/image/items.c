@@ -73,6 +73,13 @@ static const struct field xattr_fields[] = {
 	{ "id", 5, 8, true },
 };
 
+/* Nobody can tell the length of a value, within its last block, or the value of one that is in its item. */
+static const struct field record_fields[] = {
+	{ "form", 0, 1, true },
+	{ "size", 1, 4, true },
+	{ "first", 5, 8, true },
+};
+
 static const struct field pointer_fields[] = {
 	FIELD(stet_node_ptr_disk, addr, false),
 	FIELD(stet_node_ptr_disk, addr2, false),
@@ -265,7 +272,8 @@ static bool change_inode_field(struct edit *e, const struct stet_inode *was)
 	struct stet_inode now = *was;
 
 	if (mutation_chance(e->m, 15)) { /* another type */
-		static const uint32_t type[] = { S_IFREG, S_IFDIR, S_IFLNK, S_IFIFO, S_IFCHR };
+		static const uint32_t type[] = { S_IFREG, S_IFDIR, S_IFLNK,
+						 S_IFIFO, S_IFCHR, STET_MODE_TABLE };
 
 		now.mode = (now.mode & 07777) | type[mutation_pick(e->m, COUNT(type))];
 		mutation_note(e->m, " mode %o -> %o", was->mode, now.mode);
@@ -417,6 +425,13 @@ static void change_catalog_item(struct edit *e)
 			change_field(e, xattr_fields, COUNT(xattr_fields));
 		e->free = true;
 		break;
+	case STET_KIND_RECORD:
+		if (mutation_chance(e->m, 30))
+			change_name(e, true);
+		else
+			change_field(e, record_fields, COUNT(record_fields));
+		e->free = true;
+		break;
 	case STET_KIND_ORPHAN:
 		change_field(e, orphan_fields, COUNT(orphan_fields));
 		break;
@@ -535,7 +550,8 @@ static void change_layout(struct edit *e)
 	/* In runs, what is not there was not changed; an attribute's value, and content that an inode's ends
 	 * with, may be of any length. */
 	if (e->m->base->atlas->parts.v[e->item->part].tree == STET_TREE_RUN ||
-	    e->item->kind == STET_KIND_XATTR || e->item->kind == STET_KIND_INODE)
+	    e->item->kind == STET_KIND_XATTR || e->item->kind == STET_KIND_INODE ||
+	    e->item->kind == STET_KIND_RECORD)
 		e->free = true;
 }
 
@@ -592,13 +608,14 @@ static bool change_record_value(struct edit *e)
 static const struct item_place *some_item(struct mutation *m)
 {
 	const struct atlas *a = m->base->atlas;
-	uint64_t kind = mutation_pick(m, 12);
+	uint64_t kind = mutation_pick(m, 13);
 
 	for (int tries = 0; tries < 400; tries++) {
 		const struct item_place *item = &a->items.v[mutation_pick(m, a->items.n)];
 
 		if (tries > 300 || (kind < 5 && item->kind == kind && !item->rec) ||
 		    (kind == 5 && item->kind == STET_KIND_ORPHAN) ||
+		    (kind == 12 && item->kind == STET_KIND_RECORD && !item->rec) ||
 		    (kind == 6 && item->rec == STET_REC_PATCH) ||
 		    (kind == 7 && item->rec == STET_REC_RUN) ||
 		    (kind == 8 && item->rec == STET_REC_SEGMENT) ||

@@ -246,6 +246,13 @@ static int exec(struct stet_fs_ctx *ctx, struct op *op)
 		return stet_fs_truncate(ctx, op->ino, op->off);
 	case OP_PUNCH:
 		return stet_fs_punch(ctx, op->ino, op->off, op->len);
+	case OP_PUT:
+		return stet_fs_record_put(ctx, op->ino,
+					  (struct stet_fs_key){ op->name, strlen(op->name) },
+					  op->data, op->len, 0);
+	case OP_DEL:
+		return stet_fs_record_del(ctx, op->ino,
+					  (struct stet_fs_key){ op->name, strlen(op->name) });
 	case OP_XATTR_SET:
 		return stet_fs_xattr_set(ctx, op->ino, name, op->data, op->len, 0);
 	}

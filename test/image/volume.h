@@ -63,6 +63,8 @@ enum op_kind {
 	OP_TRUNCATE,     /* ino, off */
 	OP_PUNCH,        /* ino, off, len */
 	OP_XATTR_SET,    /* ino, name, data */
+	OP_PUT,          /* ino, name: the key, data */
+	OP_DEL,          /* ino, name: the key */
 };
 
 struct op {

@@ -8,6 +8,7 @@
 #include "walk.h"
 
 #include "base/hash.h"
+#include "base/mem.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -196,6 +197,59 @@ static void walk_xattrs(struct walk *w, uint64_t ino)
 	}
 }
 
+/* --- tables --- */
+
+struct keys {
+	struct walk *w;
+	uint64_t ino, list, count;
+};
+
+static int read_record(struct walk *w, uint64_t ino, const struct stet_fs_record *record,
+		       uint64_t *ret_answer)
+{
+	uint8_t *value = malloc(record->size ? record->size : 1);
+	struct stet_fs_fill fill = { 0 };
+	int rc;
+
+	if (!value)
+		abort();
+	rc = stet_fs_record_plan(&w->ctx, ino, record, value, &fill);
+	for (size_t i = 0; i < fill.count && !rc; i++)
+		rc = stet_cache_fill(w->v->device, &fill.pieces[i]);
+	stet_view_close(fill.pin);
+	stet_free(fill.pieces);
+	*ret_answer = rc ? 0 : facts_hash(value, record->size);
+	free(value);
+	return rc;
+}
+
+static int walk_record(void *arg, struct stet_fs_key key, const struct stet_fs_record *record)
+{
+	struct keys *k = arg;
+	uint64_t name = facts_hash(key.bytes, key.len), answer;
+	int rc = read_record(k->w, k->ino, record, &answer);
+
+	tell(k->w, rc, ASK_RECORD, k->ino, name, answer);
+	k->list = stet_mix64(k->list + name);
+	k->count++;
+	return k->w->names++ < NAMES_MAX ? STET_FS_RECORD_NEXT : STET_FS_RECORD_LAST;
+}
+
+static void walk_table(struct walk *w, uint64_t ino)
+{
+	const struct stet_fs_limits all = { .after_from = false };
+	struct keys k = { .w = w, .ino = ino, .list = 1 };
+	struct stet_fs_bounds left;
+	uint64_t count = 0;
+	int rc = stet_fs_bounds(ino, &all, &left);
+
+	if (!rc)
+		rc = stet_fs_record_scan(&w->ctx, ino, &left, false, NAMES_MAX, walk_record, &k);
+	if (rc >= 0)
+		rc = stet_fs_record_count(&w->ctx, ino, &count);
+	tell(w, rc, ASK_KEYS, ino, 0, k.list);
+}
+
 static uint64_t hash_attr(const struct stet_fs_attr *a)
 {
 	const uint64_t fields[] = {
@@ -234,6 +288,9 @@ static void walk_inode(struct walk *w, uint64_t ino)
 		break;
 	case S_IFLNK:
 		walk_link(w, ino);
+		break;
+	case STET_MODE_TABLE:
+		walk_table(w, ino);
 		break;
 	default:
 		break;
