@@ -11,7 +11,8 @@ SECONDS ?= 3
 SCALE ?= 10
 TXNS ?= 1000000
 
-.PHONY: all setup configure check test full exercise history bench demo clean install uninstall asan ubsan tsan \
+.PHONY: all setup configure check test full exercise history bench bench-hot demo clean install uninstall asan \
+	ubsan tsan \
 	format tidy
 
 all: configure
@@ -51,6 +52,10 @@ history: all
 bench: all
 	@$(BUILD)/bench/bench_first "$(DIR)" $(SECONDS)
 	@$(BUILD)/bench/bench_commit "$(DIR)/bench_commit.stet"
+
+# Many threads on few records.
+bench-hot: all
+	@$(BUILD)/bench/bench_hot "$(DIR)" $(SECONDS)
 
 demo:
 	@BUILD=$(BUILD) sh scripts/demo.sh

@@ -13,6 +13,8 @@
  * N6. What SERIALIZABLE has read is remembered up to a quarter of the cache's size, and of all transactions up
  *     to half of it. A transaction that reads more is one that has read everything: any change by others
  *     since its begin is in its way.
+ * N7. LOCKING has no view: what it reads is what is current, and so is what its changes are compared with. Nothing
+ *     that it locked has been changed by others, and what it does not lock (counts, times) it does not replace.
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -55,12 +57,13 @@ int stet_txn_begin(struct stet_engine *engine, enum stet_level level, bool read_
 	if (!txn)
 		return STET_FAIL(-ENOMEM, "no memory for a transaction");
 	txn_init(txn, engine, level, read_only);
-	if (level != STET_LEVEL_PLAIN) {
+	if (level == STET_LEVEL_SNAPSHOT || level == STET_LEVEL_SERIALIZABLE) /* N7 */
 		rc = stet_view_open(engine, &txn->view);
-		if (rc) {
-			stet_free(txn);
-			return rc;
-		}
+	if (rc) {
+		stet_free(txn);
+		return rc;
+	}
+	if (level != STET_LEVEL_PLAIN) {
 		stet_list_add_tail(&engine->txns, &txn->link);
 		engine->txn_count++;
 	}
@@ -74,7 +77,7 @@ int stet_txn_begin_like(struct stet_txn *like, struct stet_txn **ret)
 	struct stet_txn *txn;
 	int rc;
 
-	STET_ASSERT(like->view);
+	STET_ASSERT(like->view || like->level == STET_LEVEL_LOCKING);
 	if (like->doomed == -ESTALE)
 		return STET_FAIL(-ESTALE, "the state that the transaction began with is gone");
 	txn = stet_calloc(1, sizeof(*txn));
@@ -148,7 +151,7 @@ static bool give_up_view(struct stet_txn *txn)
 	struct stet_engine *engine = txn->engine;
 	struct stet_view *now;
 
-	if (txn->view->root->base_cut >= engine->root->cut || txn->view->scans > 0 ||
+	if (!txn->view || txn->view->root->base_cut >= engine->root->cut || txn->view->scans > 0 ||
 	    txn->ordering || txn->spilling)
 		return false; /* it holds nothing back, or is in use */
 	if (stet_view_open(engine, &now))
@@ -308,8 +311,13 @@ void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret)
 }
 
 /* Mutants. EXISTS is locked by writers too. */
-static bool left_out(const struct stet_lock_name *name, enum stet_lock_mode mode)
+static bool is_left_out(const struct stet_lock_name *name, enum stet_lock_mode mode)
 {
+	bool range = name->keys == STET_LOCK_KEY_RANGE || name->from > 0 || name->to < UINT64_MAX;
+
+	if (stet_mutant_is(STET_MUTANT_NO_LOCK) ||
+	    (range && stet_mutant_is(STET_MUTANT_NO_RANGE_LOCK)))
+		return true;
 	if (mode != STET_LOCK_S && mode != STET_LOCK_IS)
 		return false;
 	return (stet_mutant_is(STET_MUTANT_NO_READ_LOCK) && name->class != STET_LOCK_EXISTS) ||
@@ -324,7 +332,7 @@ int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name, enum 
 
 	if (txn->doomed)
 		return txn->doomed;
-	if (stet_mutant_is(STET_MUTANT_NO_LOCK) || left_out(name, mode))
+	if (is_left_out(name, mode))
 		return 0;
 	if (txn->level == STET_LEVEL_PLAIN)
 		rc = stet_lock_probe(txn->engine->locks, name, mode, wait, ticket, &blocker);
@@ -616,6 +624,9 @@ bool stet_txn_locks_pages(const struct stet_txn *txn)
 
 int stet_txn_get_begun(struct stet_txn *txn, const struct stet_key *key, struct stet_val *ret)
 {
+	if (!txn->view) /* N7 */
+		return stet_read_at_(txn->engine, txn->engine->root, stet_read_serial_(txn->engine),
+				     key, ret);
 	return stet_read_at_(txn->engine, txn->view->root, txn->view->serial, key, ret);
 }
 
@@ -627,7 +638,7 @@ int stet_txn_changes(struct stet_txn *txn, stet_txn_change_fn *fn, void *arg)
 	bool gone;
 	int rc;
 
-	if (!txn->view)
+	if (txn->level == STET_LEVEL_PLAIN)
 		return STET_FAIL(-EINVAL, "a plain operation has no changes to list");
 	rc = stet_merge_open_own_(&m, txn);
 	if (rc)

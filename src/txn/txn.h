@@ -100,7 +100,8 @@ STET_CHECKED int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, ui
 /* Own changes over the view. Intents on the key are merged in. -ENOENT, -EIO. */
 STET_CHECKED int stet_txn_get(struct stet_txn *txn, const struct stet_key *key,
 			      struct stet_val *ret);
-/* As it was when the transaction began, without its own changes. Not PLAIN. -ENOENT, -EIO. */
+/* As it was when the transaction began (at LOCKING: as it is), without its own changes. Not PLAIN. -ENOENT,
+ * -EIO. */
 STET_CHECKED int stet_txn_get_begun(struct stet_txn *txn, const struct stet_key *key,
 				    struct stet_val *ret);
 /* Remembers a read for validation at SERIALIZABLE (else nothing). mask: as in `same`. */

@@ -109,6 +109,8 @@ static const struct {
 	{ STET_MUTANT_NO_MERGE, "no merging", { &by_history } },
 	{ STET_MUTANT_NO_APPEND_MERGE, "no merging of appends", { &by_history } },
 	{ STET_MUTANT_READ_CURRENT, "no view", { &by_history } },
+	{ STET_MUTANT_NO_RANGE_LOCK, "no lock of a range", { &by_model } },
+	{ STET_MUTANT_NO_BYTE_MERGE, "no merge of bytes", { &by_model } },
 };
 
 static bool hunt(const char *name, const struct hunt *h)
