@@ -127,7 +127,9 @@ int stet_data_reserve_(struct fs_data *d, uint64_t end, uint64_t len, bool privi
 
 	if (d->in.i.size <= STET_INLINE_MAX)
 		blocks++; /* content that was inline becomes a block of its own */
-	if (d->in.i.size <= STET_INLINE_MAX && end <= STET_INLINE_MAX && d->in.i.blocks == 0) {
+	/* What is staged as bytes may meet a file that is in blocks by then. */
+	if (d->in.i.size <= STET_INLINE_MAX && end <= STET_INLINE_MAX && d->in.i.blocks == 0 &&
+	    !stet_staged_wanted_(d)) {
 		uint64_t size = end > d->in.i.size ? end : d->in.i.size;
 
 		blocks = 0;

@@ -130,6 +130,37 @@ void stet_lock_owner_init(struct stet_lock_owner *owner, struct stet_locks *lock
 
 /* --- acquiring --- */
 
+struct sole {
+	const struct stet_lock_owner *owner;
+	bool changes; /* some of its locks are not for reading */
+};
+
+static bool is_others(void *arg, struct lock_grant *g)
+{
+	struct sole *s = arg;
+
+	s->changes = s->changes || (g->mode != STET_LOCK_S && g->mode != STET_LOCK_IS);
+	return g->owner != s->owner;
+}
+
+/* K5. It is asked for once in so many locks, so looking at all of them costs each little. */
+static int take_all(struct lock_head *head, struct stet_lock_owner *owner)
+{
+	struct lock_grant all = { .owner = owner, .mode = STET_LOCK_S, .whole = true };
+	struct sole s = { .owner = owner };
+	struct lock_grant *g;
+	int rc;
+
+	if (!stet_list_empty(&head->waits) || !stet_list_empty(&head->probes) ||
+	    stet_lock_each_(head, &all, is_others, &s))
+		return 0;
+	all.mode = s.changes ? STET_LOCK_X : STET_LOCK_S;
+	rc = stet_lock_copy_(&all, &g);
+	if (!rc)
+		stet_lock_add_(owner->locks, head, g);
+	return rc;
+}
+
 static int acquire(struct lock_head *head, const struct lock_grant *want, bool wait,
 		   struct stet_ticket *ticket, struct stet_lock_owner **ret_blocker)
 {
@@ -156,6 +187,11 @@ static int acquire(struct lock_head *head, const struct lock_grant *want, bool w
 	if (blocker)
 		return stet_lock_begin_wait_(locks, head, g, upgrade, ticket);
 	stet_lock_add_(locks, head, g);
+	if (!want->whole && head->ranges->spans.count % STET_LOCK_ALL_AT == 0) {
+		rc = take_all(head, owner);
+		if (rc)
+			return rc;
+	}
 	stet_lock_note_recheck_(locks, owner); /* it may be waiting elsewhere */
 	stet_lock_settle_(locks);
 	return owner->victim ? STET_FAIL(-EDEADLK, "lock: deadlock with another wait") : 0;

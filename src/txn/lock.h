@@ -11,6 +11,8 @@
  *     (highest age number) gives up with -EDEADLK: the requester itself, or a waiter, whose tickets
  *     fire so. From then on it gets -EDEADLK for whatever it does not hold yet, until release_all.
  * K4. Locks are kept until release_all of the owner (strict two-phase locking).
+ * K5. An owner that has got STET_LOCK_ALL_AT locks within one name, where nobody else has or wants any, is given
+ *     all of it instead: so what one owner locks takes bounded memory, unless others are in it.
  */
 #ifndef STET_TXN_LOCK_H
 #define STET_TXN_LOCK_H
@@ -42,6 +44,7 @@ enum stet_lock_keys {
 };
 
 #define STET_LOCK_KEY_MAX 1024u /* bytes of a key */
+#define STET_LOCK_ALL_AT 32768u /* K5 */
 
 struct stet_lock_name {
 	uint64_t object;

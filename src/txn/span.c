@@ -175,6 +175,7 @@ void stet_spans_add(struct stet_spans *spans, struct stet_span *span)
 	span->weight = next_weight(spans);
 	span->child[0] = span->child[1] = NULL;
 	add(&spans->root, span);
+	spans->count++;
 }
 
 static void remove_from(struct stet_span **link, struct stet_span *span)
@@ -193,6 +194,7 @@ static void remove_from(struct stet_span **link, struct stet_span *span)
 void stet_spans_remove(struct stet_spans *spans, struct stet_span *span)
 {
 	remove_from(&spans->root, span);
+	spans->count--;
 }
 
 struct search {
@@ -234,9 +236,11 @@ struct stet_span *stet_spans_find(const struct stet_spans *spans, const struct s
 	return find(&q, spans->root);
 }
 
-static void check(const struct stet_span *s)
+/* Returns how many there are. */
+static uint64_t check(const struct stet_span *s)
 {
 	const struct stet_span *last = s;
+	uint64_t count = 1;
 
 	for (int i = 0; i < 2; i++) {
 		const struct stet_span *c = s->child[i];
@@ -245,15 +249,15 @@ static void check(const struct stet_span *s)
 			continue;
 		STET_ASSERT_CMP(c->weight, <=, s->weight);
 		STET_ASSERT(i == 0 ? is_before(c, s) : is_before(s, c));
-		check(c);
+		count += check(c);
 		if (stet_bound_cmp(&c->last->to, &last->to) > 0)
 			last = c->last;
 	}
 	STET_ASSERT(stet_bound_cmp(&s->last->to, &last->to) == 0);
+	return count;
 }
 
 void stet_spans_check(const struct stet_spans *spans)
 {
-	if (spans->root)
-		check(spans->root);
+	STET_ASSERT_CMP(spans->root ? check(spans->root) : 0, ==, spans->count);
 }

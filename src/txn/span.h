@@ -38,6 +38,7 @@ struct stet_span {
 
 struct stet_spans {
 	struct stet_span *root;
+	uint64_t count;
 	uint64_t random; /* xorshift state */
 	uint64_t next_no;
 };

@@ -712,6 +712,58 @@ static void test_many(void **state)
 	stet_locks_destroy(locks);
 }
 
+static struct stet_lock_name record_no(char key[32], unsigned no)
+{
+	int n = snprintf(key, 32, "account/%09u", no);
+
+	return stet_lock_record(5, key, (size_t)n);
+}
+
+/* K5: one that has very many of a table is given all of it, if it is the only one there. */
+static void test_all(void **state)
+{
+	struct stet_lock_name name;
+	struct stet_lock_owner a, b;
+	struct stet_locks *locks;
+	struct stet_ticket t;
+	char key[32];
+
+	(void)state;
+	assert_int_equal(stet_locks_create(&locks), 0);
+	stet_lock_owner_init(&a, locks, 1);
+	stet_lock_owner_init(&b, locks, 2);
+	stet_ticket_init(&t, NULL, NULL);
+	name = record_no(key, 500000);
+	assert_int_equal(ASK(&b, name, S, &t), 0);
+	for (unsigned i = 0; i < 3 * STET_LOCK_ALL_AT / 2; i++) {
+		name = record_no(key, i);
+		assert_int_equal(ASK(&a, name, X, &t), 0);
+	}
+	assert_int_equal(a.held_count, 3 * STET_LOCK_ALL_AT / 2); /* another one is there */
+	name = record_no(key, 600000);
+	assert_int_equal(ASK(&b, name, X, &t), 0);
+	stet_lock_release_all(&b);
+	for (unsigned i = 3 * STET_LOCK_ALL_AT / 2; i < 3 * STET_LOCK_ALL_AT; i++) {
+		name = record_no(key, i);
+		assert_int_equal(ASK(&a, name, X, &t), 0);
+	}
+	assert_int_equal(a.held_count, 1);
+	name = record_no(key, 600000);
+	assert_int_equal(stet_lock_acquire(&b, &name, STET_LOCK_S, false, NULL, NULL), -EBUSY);
+	stet_lock_release_all(&a);
+	for (unsigned i = 0; i < STET_LOCK_ALL_AT; i++) { /* who only reads gets it to read */
+		name = record_no(key, i);
+		assert_int_equal(ASK(&a, name, S, &t), 0);
+	}
+	assert_int_equal(a.held_count, 1);
+	assert_int_equal(ASK(&b, name, S, &t), 0);
+	stet_locks_check(locks);
+	stet_lock_release_all(&a);
+	stet_lock_release_all(&b);
+	assert_int_equal(stet_locks_count(locks), 0);
+	stet_locks_destroy(locks);
+}
+
 /* Very many who wait for one thing, one after the other. */
 static void test_long_queue(void **state)
 {
@@ -739,11 +791,11 @@ static void test_long_queue(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random),          cmocka_unit_test(test_fairness),
-		cmocka_unit_test(test_upgrade),         cmocka_unit_test(test_youngest),
-		cmocka_unit_test(test_merge),           cmocka_unit_test(test_phantom),
-		cmocka_unit_test(test_queue_of_ranges), cmocka_unit_test(test_many),
-		cmocka_unit_test(test_long_queue),
+		cmocka_unit_test(test_random),  cmocka_unit_test(test_fairness),
+		cmocka_unit_test(test_upgrade), cmocka_unit_test(test_youngest),
+		cmocka_unit_test(test_merge),   cmocka_unit_test(test_phantom),
+		cmocka_unit_test(test_all),     cmocka_unit_test(test_queue_of_ranges),
+		cmocka_unit_test(test_many),    cmocka_unit_test(test_long_queue),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
