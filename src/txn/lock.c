@@ -461,12 +461,14 @@ uint64_t stet_lock_hash(const void *bytes, size_t len)
 struct checking {
 	const struct lock_head *head;
 	uint64_t grants;
+	uint32_t whole[STET_LOCK_MODES];
 };
 
 static void check_grant(struct checking *c, struct lock_grant *g)
 {
 	STET_ASSERT(g->head == c->head);
 	STET_ASSERT(!stet_lock_granted_blocker_(c->head, g)); /* K1 */
+	c->whole[g->mode] += g->whole;
 	c->grants++;
 }
 
@@ -491,6 +493,8 @@ static uint64_t check_head(struct lock_head *head)
 		stet_spans_check(&head->ranges->spans);
 		stet_spans_find(&head->ranges->spans, &range->from, &range->to, 0, check_span, &c);
 	}
+	for (int mode = 0; mode < STET_LOCK_MODES; mode++)
+		STET_ASSERT_CMP(c.whole[mode], ==, head->whole_count[mode]);
 	STET_ASSERT(c.grants > 0 || !stet_list_empty(&head->waits)); /* I1 */
 	STET_LIST_FOREACH(pos, &head->waits) {
 		struct stet_lock_wait *w = stet_container_of(pos, struct stet_lock_wait, of_head);

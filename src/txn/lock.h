@@ -26,6 +26,7 @@
 #include "base/ticket.h"
 
 enum stet_lock_mode { STET_LOCK_IS, STET_LOCK_IX, STET_LOCK_S, STET_LOCK_SIX, STET_LOCK_X };
+#define STET_LOCK_MODES 5
 
 enum stet_lock_class {
 	STET_LOCK_EXISTS = 1, /* object lives: S to add a name or change it, X to remove it */

@@ -1,7 +1,8 @@
 /* lock_grant.c - locks that are held: who is in whose way, and taking them up. See lock.c.
  *
- * G1. A grant of a whole name is on the list of its head, one with a range in the tree of the head. Nothing is
- *     searched from end to end but the list, which is as long as many share the whole.
+ * G1. A grant of a whole name is on the list of its head, one with a range in the tree of the head. The list is
+ *     as long as many share the whole, so it is walked only for what is in it: the modes are counted, and what an
+ *     owner with few locks holds is looked for among these.
  * G2. Grants of one owner with equal mode that touch or overlap are one (I6), so of those that meet a range
  *     only the ends of what they become are new; keys are moved from one to the other, not copied.
  */
@@ -13,6 +14,7 @@
 #include <string.h>
 
 #define BIT(mode) (1u << (mode))
+#define FEW 32u /* locks of an owner */
 
 /* --- modes --- */
 
@@ -168,12 +170,22 @@ static bool each_span(void *arg, struct stet_span *span)
 	return e->fn(e->arg, grant_of(span));
 }
 
-struct lock_grant *stet_lock_each_(const struct lock_head *head, const struct lock_grant *want,
-				   stet_lock_grant_fn *fn, void *arg)
+static struct lock_grant *each_ranged(const struct lock_head *head, const struct lock_grant *want,
+				      stet_lock_grant_fn *fn, void *arg)
 {
 	const struct stet_span *range = stet_lock_span_(want);
 	struct each e = { fn, arg };
 	struct stet_span *span;
+
+	if (!head->ranges)
+		return NULL;
+	span = stet_spans_find(&head->ranges->spans, &range->from, &range->to, 0, each_span, &e);
+	return span ? grant_of(span) : NULL;
+}
+
+struct lock_grant *stet_lock_each_(const struct lock_head *head, const struct lock_grant *want,
+				   stet_lock_grant_fn *fn, void *arg)
+{
 	struct stet_list *pos;
 
 	STET_LIST_FOREACH(pos, &head->wholes) {
@@ -182,10 +194,7 @@ struct lock_grant *stet_lock_each_(const struct lock_head *head, const struct lo
 		if (fn(arg, g))
 			return g;
 	}
-	if (!head->ranges)
-		return NULL;
-	span = stet_spans_find(&head->ranges->spans, &range->from, &range->to, 0, each_span, &e);
-	return span ? grant_of(span) : NULL;
+	return each_ranged(head, want, fn, arg);
 }
 
 static bool is_blocker(void *arg, struct lock_grant *g)
@@ -198,8 +207,15 @@ static bool is_blocker(void *arg, struct lock_grant *g)
 struct stet_lock_owner *stet_lock_granted_blocker_(const struct lock_head *head,
 						   const struct lock_grant *want)
 {
-	struct lock_grant *g = stet_lock_each_(head, want, is_blocker, (void *)(uintptr_t)want);
+	void *arg = (void *)(uintptr_t)want;
+	bool whole = false;
+	struct lock_grant *g;
 
+	for (int mode = 0; mode < STET_LOCK_MODES; mode++)
+		whole = whole || (head->whole_count[mode] > 0 &&
+				  !compatible((enum stet_lock_mode)mode, want->mode));
+	g = whole ? stet_lock_each_(head, want, is_blocker, arg)
+		  : each_ranged(head, want, is_blocker, arg);
 	return g ? g->owner : NULL;
 }
 
@@ -233,11 +249,46 @@ static bool keeps_waiting(void *arg, struct lock_grant *g)
 	return g->owner == q->owner && !compatible(g->mode, q->wait->mode);
 }
 
+typedef bool fits_fn(enum stet_lock_mode held, enum stet_lock_mode mode);
+
+static bool any_mode(enum stet_lock_mode held, enum stet_lock_mode mode)
+{
+	(void)held;
+	(void)mode;
+	return true;
+}
+
+static bool is_weaker(enum stet_lock_mode held, enum stet_lock_mode mode)
+{
+	return as_strong(mode, held);
+}
+
+/* A grant of all of it that the owner has, in a mode that fits. Looks at the shorter of two lists. */
+static struct lock_grant *find_whole(const struct lock_head *head,
+				     const struct stet_lock_owner *owner, fits_fn *fits,
+				     enum stet_lock_mode mode)
+{
+	bool by_owner = owner->held_count < FEW;
+	const struct stet_list *list = by_owner ? &owner->held : &head->wholes;
+	struct stet_list *pos;
+
+	STET_LIST_FOREACH(pos, list) {
+		struct lock_grant *g = by_owner
+					       ? stet_container_of(pos, struct lock_grant, of_owner)
+					       : stet_container_of(pos, struct lock_grant, of_head);
+
+		if (g->whole && g->owner == owner && g->head == head && fits(g->mode, mode))
+			return g;
+	}
+	return NULL;
+}
+
 bool stet_lock_is_upgrade_(const struct lock_head *head, const struct lock_grant *want)
 {
 	struct stet_list *pos;
 
-	if (stet_lock_each_(head, want, is_own, want->owner))
+	if (find_whole(head, want->owner, any_mode, want->mode) ||
+	    each_ranged(head, want, is_own, want->owner))
 		return true;
 	STET_LIST_FOREACH(pos, &head->waits) {
 		struct stet_lock_wait *w = stet_container_of(pos, struct stet_lock_wait, of_head);
@@ -271,14 +322,9 @@ bool stet_lock_covered_(const struct lock_head *head, const struct lock_grant *w
 {
 	const struct stet_span *range = stet_lock_span_(want);
 	const struct stet_bound *at = &range->from;
-	struct stet_list *pos;
 
-	STET_LIST_FOREACH(pos, &head->wholes) {
-		const struct lock_grant *g = stet_container_of(pos, struct lock_grant, of_head);
-
-		if (g->owner == want->owner && as_strong(g->mode, want->mode))
-			return true;
-	}
+	if (find_whole(head, want->owner, as_strong, want->mode))
+		return true;
 	while (head->ranges) {
 		struct reach r = { want, NULL };
 
@@ -296,10 +342,12 @@ bool stet_lock_covered_(const struct lock_head *head, const struct lock_grant *w
 
 static void unlink_grant(struct stet_locks *locks, struct lock_grant *g)
 {
-	if (g->whole)
+	if (g->whole) {
 		stet_list_del(&g->of_head);
-	else
+		g->head->whole_count[g->mode]--;
+	} else {
 		stet_spans_remove(&g->head->ranges->spans, &ranged(g)->span);
+	}
 	stet_list_del(&g->of_owner);
 	g->owner->held_count--;
 	locks->grant_count--;
@@ -347,15 +395,12 @@ static void take_needless(struct stet_locks *locks, struct lock_head *head, stru
 {
 	const struct stet_span *range = stet_lock_span_(g);
 	struct needless n = { .g = g };
-	struct stet_list *pos, *tmp;
+	struct lock_grant *whole;
+	struct stet_list *pos;
 
 	stet_list_init(&n.list);
-	STET_LIST_FOREACH_SAFE(pos, tmp, &head->wholes) {
-		struct lock_grant *old = stet_container_of(pos, struct lock_grant, of_head);
-
-		if (g->whole && old->owner == g->owner && as_strong(g->mode, old->mode))
-			stet_lock_drop_(locks, old, false);
-	}
+	while (g->whole && (whole = find_whole(head, g->owner, is_weaker, g->mode)))
+		stet_lock_drop_(locks, whole, false);
 	if (!head->ranges)
 		return;
 	stet_spans_find(&head->ranges->spans, &range->from, &range->to,
@@ -375,10 +420,12 @@ void stet_lock_add_(struct stet_locks *locks, struct lock_head *head, struct loc
 {
 	take_needless(locks, head, g);
 	g->head = head;
-	if (g->whole)
+	if (g->whole) {
 		stet_list_add_tail(&head->wholes, &g->of_head);
-	else
+		head->whole_count[g->mode]++;
+	} else {
 		stet_spans_add(&head->ranges->spans, &ranged(g)->span);
+	}
 	stet_list_add_tail(&g->owner->held, &g->of_owner);
 	g->owner->held_count++;
 	locks->grant_count++;

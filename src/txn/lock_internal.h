@@ -20,11 +20,12 @@ struct lock_head {
 	uint64_t object;
 	uint64_t sub;
 	enum stet_lock_class class;
-	struct stet_list wholes;    /* of lock_grant.of_head: the grants without a range */
-	struct lock_ranges *ranges; /* owned; NULL: there are none */
-	struct stet_list waits;     /* of stet_lock_wait.of_head; upgrades first (I2) */
-	struct stet_list probes;    /* of lock_probe.of_head */
-	struct stet_list changed;   /* on stet_locks.changed: something has gone */
+	struct stet_list wholes; /* of lock_grant.of_head: the grants without a range */
+	uint32_t whole_count[STET_LOCK_MODES]; /* of them, by mode */
+	struct lock_ranges *ranges;            /* owned; NULL: there are none */
+	struct stet_list waits;                /* of stet_lock_wait.of_head; upgrades first (I2) */
+	struct stet_list probes;               /* of lock_probe.of_head */
+	struct stet_list changed;              /* on stet_locks.changed: something has gone */
 };
 
 /* Granted, or asked for. */
