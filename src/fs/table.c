@@ -21,33 +21,41 @@
 #include "base/assert.h"
 #include "fs/fs_internal.h"
 
-#define ALL_RECORDS 0u /* the lock on all of a table's records */
-
 /* Space that the items of a value's extents take in log and tree. */
 #define EXTENTS_META(blocks) \
 	(((uint64_t)(blocks) / 16 + 2) * STET_META_EXTENT_HEAD_ + (uint64_t)(blocks) * sizeof(le32))
 
 /* --- locks --- */
 
+static int lock_records(struct stet_fs_ctx *ctx, const struct stet_lock_name *name,
+			enum stet_lock_mode mode)
+{
+	if (stet_state_is_created_(ctx, name->object))
+		return 0;
+	return stet_txn_lock(ctx->txn, name, mode, ctx->wait, ctx->ticket);
+}
+
 int stet_record_lock_(struct stet_fs_ctx *ctx, uint64_t table, const struct stet_key *key,
 		      enum stet_lock_mode mode)
 {
-	enum stet_lock_mode all = mode == STET_LOCK_S ? STET_LOCK_IS : STET_LOCK_IX;
-	int rc = stet_fs_lock_(ctx, STET_LOCK_RECORD, table, ALL_RECORDS, all);
+	const struct stet_lock_name name = stet_lock_record(table, key->b + STET_KEY_HEAD,
+							    key->bytes - STET_KEY_HEAD);
 
-	if (rc)
-		return rc;
-	return stet_fs_lock_(ctx, STET_LOCK_RECORD, table,
-			     stet_lock_hash(key->b + STET_KEY_HEAD, key->bytes - STET_KEY_HEAD) | 1,
-			     mode);
+	return lock_records(ctx, &name, mode);
 }
 
 int stet_record_range_lock_(struct stet_fs_ctx *ctx, uint64_t table, const struct stet_key *from,
 			    const struct stet_key *to)
 {
-	(void)from;
-	(void)to;
-	return stet_fs_read_lock_(ctx, STET_LOCK_RECORD, table, ALL_RECORDS, STET_LOCK_S);
+	bool to_end = stet_key_get_kind(to->b) != STET_KIND_RECORD;
+	const struct stet_lock_name name = stet_lock_records(
+		table, from->b + STET_KEY_HEAD, from->bytes - STET_KEY_HEAD,
+		to_end ? NULL : to->b + STET_KEY_HEAD, to_end ? 0 : to->bytes - STET_KEY_HEAD);
+
+	if (stet_txn_level(ctx->txn) != STET_LEVEL_LOCKING ||
+	    stet_key_cmp(from->b, from->bytes, to->b, to->bytes) >= 0)
+		return 0;
+	return lock_records(ctx, &name, STET_LOCK_S);
 }
 
 /* --- looking --- */

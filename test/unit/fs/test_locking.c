@@ -328,7 +328,7 @@ static void test_nameless(void **state)
 
 struct place {
 	struct unit *u;
-	uint64_t d, sub, f, link;
+	uint64_t d, sub, f, link, t;
 };
 
 static void make_place(struct place *p)
@@ -341,6 +341,10 @@ static void make_place(struct place *p)
 	assert_int_equal(unit_truncate(p->u, NULL, p->f, 20 * BLOCK), 0);
 	assert_int_equal(unit_xattr_set(p->u, NULL, p->f, "user.a", "1", 1, 0), 0);
 	assert_int_equal(unit_symlink(p->u, NULL, p->d, "s", "target", 6, &p->link), 0);
+	p->t = make(p->u, p->d, "t", 0160600);
+	assert_int_equal(unit_put(p->u, NULL, p->t, "b", "1", 1, 0), 0);
+	assert_int_equal(unit_put(p->u, NULL, p->t, "d", "1", 1, 0), 0);
+	assert_int_equal(unit_put(p->u, NULL, p->t, "f", "1", 1, 0), 0);
 }
 
 static const struct stet_fs_attr new_attr = { .mode = 02755, .atime_ns = 5, .mtime_ns = 6 };
@@ -410,6 +414,37 @@ CHANGE(c_xattr_new, unit_xattr_set(p->u, NULL, p->f, "user.b", "2", 1, 0))
 CHANGE(c_xattr_dir, unit_xattr_set(p->u, NULL, p->d, "user.b", "2", 1, 0))
 CHANGE(c_xattr_gone, unit_xattr_remove(p->u, NULL, p->f, "user.a"))
 
+/* Keys of [b, e), both ways, in one step or several. */
+static int scan(struct place *p, struct stet_txn *x, bool reverse, uint32_t step)
+{
+	const struct stet_fs_limits limits = { .from = { "b", 1 }, .to = { "e", 1 } };
+	char keys[64];
+	int rc = unit_keys(p->u, x, p->t, &limits, reverse, step, keys, sizeof(keys));
+
+	if (!rc)
+		assert_string_equal(keys, reverse ? "d/b/" : "b/d/");
+	return rc;
+}
+
+READ(r_get, unit_get(p->u, x, p->t, "b", buf, 8))
+READ(r_no_record, unit_get(p->u, x, p->t, "c", buf, 8))
+READ(r_scan, scan(p, x, false, 10))
+READ(r_scan_steps, scan(p, x, false, 1))
+READ(r_scan_back, scan(p, x, true, 1))
+READ(r_count, unit_count(p->u, x, p->t) == 3 ? 0 : -1)
+READ(r_stat_table, unit_getattr(p->u, x, p->t, &attr))
+READ(r_put_there, unit_put(p->u, x, p->t, "b", "2", 1, STET_FS_RECORD_CREATE) == -EEXIST ? 0 : -1)
+
+CHANGE(c_put_a, unit_put(p->u, NULL, p->t, "a", "2", 1, 0))
+CHANGE(c_put_b, unit_put(p->u, NULL, p->t, "b", "2", 1, 0))
+CHANGE(c_put_bb, unit_put(p->u, NULL, p->t, "bb", "2", 1, 0))
+CHANGE(c_put_c, unit_put(p->u, NULL, p->t, "c", "2", 1, 0))
+CHANGE(c_put_dz, unit_put(p->u, NULL, p->t, "dz", "2", 1, 0))
+CHANGE(c_put_e, unit_put(p->u, NULL, p->t, "e", "2", 1, 0))
+CHANGE(c_del_b, unit_del(p->u, NULL, p->t, "b"))
+CHANGE(c_del_d, unit_del(p->u, NULL, p->t, "d"))
+CHANGE(c_del_f, unit_del(p->u, NULL, p->t, "f"))
+
 typedef int read_fn(struct place *p, struct stet_txn *x);
 typedef int change_fn(struct place *p);
 
@@ -460,6 +495,23 @@ static const struct {
 	{ "exists", r_exists, { c_unlink, c_rename }, { c_write, c_make } },
 	{ "not empty", r_not_empty, { c_unlink, c_make }, { c_write, c_make_sub } },
 	{ "below", r_below, { c_move_sub }, { c_write, c_make } },
+	{ "record", r_get, { c_put_b, c_del_b }, { c_put_a, c_put_bb, c_put_c, c_del_d } },
+	{ "no record", r_no_record, { c_put_c }, { c_put_b, c_put_bb, c_del_d } },
+	{ "scan",
+	  r_scan,
+	  { c_put_b, c_put_bb, c_put_c, c_put_dz, c_del_b, c_del_d },
+	  { c_put_a, c_put_e, c_del_f } },
+	{ "scan in steps",
+	  r_scan_steps,
+	  { c_put_b, c_put_bb, c_put_c, c_put_dz, c_del_b, c_del_d },
+	  { c_put_a, c_put_e, c_del_f } },
+	{ "scan backwards",
+	  r_scan_back,
+	  { c_put_b, c_put_bb, c_put_c, c_put_dz, c_del_b, c_del_d },
+	  { c_put_a, c_put_e, c_del_f } },
+	{ "count", r_count, { c_put_a, c_put_e, c_del_f, c_put_b }, { c_write, c_make } },
+	{ "stat of a table", r_stat_table, { c_put_a, c_put_b, c_del_f }, { c_write, c_make } },
+	{ "record that is there", r_put_there, { c_put_b, c_del_b }, { c_put_a, c_put_c } },
 	{ "mode of the directory", r_mode, { c_chmod_dir }, { c_make, c_unlink } },
 };
 
