@@ -2,8 +2,8 @@
  *
  *	bench_hot DIR [SECONDS [THREADS [HOT]]]
  *
- * A transaction changes 100 bytes of a file under an exclusive lock of just these, reads them again, and
- * commits. Rates, medians of interleaved rounds, in DIR's file system:
+ * A transaction reads a record of a table in order to change it (an exclusive lock), puts 100 bytes, and commits; or
+ * does so with 100 bytes of a file. Rates, medians of interleaved rounds, in DIR's file system:
  *   own      each thread has a record of its own: nobody waits for a lock
  *   hot      all threads use the same HOT (10) records, each time one at random
  *   hot S    the same, but each reads another record first: locks are shared, upgraded, and deadlocks retried
@@ -25,7 +25,7 @@
 #define ROUNDS 5
 #define THREADS_MAX 1000
 #define RECORD 100u
-#define CASES 6
+#define CASES 12
 
 static double seconds = 1;
 static int threads = 100, hot = 10;
@@ -34,6 +34,7 @@ enum kind { OWN, HOT, HOT_SHARED };
 
 struct run {
 	struct stet_volume *vol;
+	struct stet_table *table; /* NULL: bytes of ino */
 	uint64_t ino;
 	enum kind kind;
 	unsigned commit_flags;
@@ -70,8 +71,39 @@ static uint64_t next(struct worker *w)
 	return w->random;
 }
 
+static size_t key_of(char key[32], uint64_t no)
+{
+	return (size_t)snprintf(key, 32, "account/%08llu", (unsigned long long)no);
+}
+
+static ssize_t get(struct run *r, struct stet_txn *txn, uint64_t no, char *buf, unsigned flags)
+{
+	char key[32];
+	size_t len = key_of(key, no);
+
+	return stet_get(r->table, txn, key, len, buf, RECORD, flags);
+}
+
 /* 0, or why it must be done again. */
-static int change(struct worker *w, struct stet_txn *txn)
+static int change_record(struct worker *w, struct stet_txn *txn)
+{
+	struct run *r = w->run;
+	uint64_t no = r->kind == OWN ? (uint64_t)w->number : next(w) % (uint64_t)hot;
+	char record[RECORD], key[32];
+	size_t len = key_of(key, no);
+	ssize_t n = 0;
+
+	if (r->kind == HOT_SHARED)
+		n = get(r, txn, next(w) % (uint64_t)hot, record, 0);
+	if (n >= 0)
+		n = get(r, txn, no, record, STET_GET_UPDATE);
+	if (n < 0)
+		return (int)n;
+	record[w->random % RECORD]++;
+	return stet_put(r->table, txn, key, len, record, RECORD, 0);
+}
+
+static int change_bytes(struct worker *w, struct stet_txn *txn)
 {
 	struct run *r = w->run;
 	uint64_t no = r->kind == OWN ? (uint64_t)w->number : next(w) % (uint64_t)hot;
@@ -102,7 +134,7 @@ static void *work(void *arg)
 
 		if (stet_begin(r->vol, STET_BEGIN_LOCKING, &txn))
 			die("begin", stet_error_text());
-		rc = change(w, txn);
+		rc = r->table ? change_record(w, txn) : change_bytes(w, txn);
 		if (!rc)
 			rc = stet_commit(txn, r->commit_flags);
 		if (rc && rc != -EDEADLK)
@@ -115,11 +147,13 @@ static void *work(void *arg)
 }
 
 /* Commits a second. */
-static double rate(struct stet_volume *vol, uint64_t ino, enum kind kind, unsigned flags,
-		   double *ret_retries)
+static double rate(struct stet_volume *vol, struct stet_table *table, uint64_t ino, enum kind kind,
+		   unsigned flags, double *ret_retries)
 {
 	static struct worker workers[THREADS_MAX];
-	struct run r = { .vol = vol, .ino = ino, .kind = kind, .commit_flags = flags };
+	struct run r = {
+		.vol = vol, .table = table, .ino = ino, .kind = kind, .commit_flags = flags
+	};
 	double start = now(), took;
 
 	for (int i = 0; i < threads; i++) {
@@ -145,15 +179,16 @@ static int cmp_double(const void *a, const void *b)
 	return (*x > *y) - (*x < *y);
 }
 
-static void measure(struct stet_volume *vol, uint64_t ino)
+static void measure(struct stet_volume *vol, struct stet_table *table, uint64_t ino)
 {
 	static const char *const names[] = { "own", "hot", "hot S" };
 	double rates[CASES][ROUNDS], retries[CASES];
 
 	for (int round = 0; round < ROUNDS; round++) {
 		for (int c = 0; c < CASES; c++)
-			rates[c][round] = rate(vol, ino, (enum kind)(c % 3),
-					       c < 3 ? STET_COMMIT_NOSYNC : 0, &retries[c]);
+			rates[c][round] = rate(vol, c < CASES / 2 ? table : NULL, ino,
+					       (enum kind)(c % 3),
+					       c / 3 % 2 ? 0 : STET_COMMIT_NOSYNC, &retries[c]);
 	}
 	printf("%d threads, %d hot records\n", threads, hot);
 	for (int c = 0; c < CASES; c++) {
@@ -161,10 +196,28 @@ static void measure(struct stet_volume *vol, uint64_t ino)
 
 		qsort(rates[c], ROUNDS, sizeof(double), cmp_double);
 		own = rates[c - c % 3][ROUNDS / 2];
-		printf("%-6s %-8s %9.0f /s   %5.2f of own   %.3f retries\n", names[c % 3],
-		       c < 3 ? "NOSYNC" : "durable", rates[c][ROUNDS / 2],
+		printf("%-7s %-6s %-8s %9.0f /s   %5.2f of own   %.3f retries\n",
+		       c < CASES / 2 ? "records" : "bytes", names[c % 3],
+		       c / 3 % 2 ? "durable" : "NOSYNC", rates[c][ROUNDS / 2],
 		       rates[c][ROUNDS / 2] / own, retries[c]);
 	}
+}
+
+static struct stet_table *make_table(struct stet_volume *vol)
+{
+	static const char zeros[RECORD];
+	struct stet_table *table;
+	char key[32];
+
+	if (stet_table_open(vol, NULL, STET_ROOT, "table", O_RDWR | O_CREAT, 0600, &table))
+		die("table", stet_error_text());
+	for (uint64_t no = 0; no < THREADS_MAX; no++) {
+		size_t len = key_of(key, no);
+
+		if (stet_put(table, NULL, key, len, zeros, RECORD, 0))
+			die("put", stet_error_text());
+	}
+	return table;
 }
 
 int main(int argc, char **argv)
@@ -172,6 +225,7 @@ int main(int argc, char **argv)
 	struct stet_mkfs_options options = { .size_bytes = UINT64_C(512) << 20, .force = true };
 	static char zeros[THREADS_MAX * RECORD];
 	struct stet_volume *vol;
+	struct stet_table *table;
 	struct stet_file *file;
 	char path[4096];
 
@@ -190,7 +244,9 @@ int main(int argc, char **argv)
 	if (stet_openat(vol, NULL, STET_ROOT, "records", O_RDWR | O_CREAT, 0600, &file) ||
 	    stet_pwrite(file, zeros, sizeof(zeros), 0) != (ssize_t)sizeof(zeros))
 		die("records", stet_error_text());
-	measure(vol, stet_file_ino(file));
+	table = make_table(vol);
+	measure(vol, table, stet_file_ino(file));
+	stet_table_close(table);
 	stet_file_close(file);
 	if (stet_close(vol))
 		die("close", stet_error_text());
