@@ -197,6 +197,7 @@ enum stet_mutant {
 	STET_MUTANT_NO_APPEND_MERGE, /* appends are written at the end as of begin */
 	STET_MUTANT_READ_CURRENT, /* SNAPSHOT, SERIALIZABLE: single keys are read as they are now */
 	STET_MUTANT_NO_READ_WAIT, /* a commit does not wait for what the transaction has read */
+	STET_MUTANT_ANSWER_ALL,   /* a flush answers also those who came after its cut */
 };
 void stet_mutant_set(enum stet_mutant mutant); /* no-op without STET_MUTANTS */
 bool stet_mutant_is(enum stet_mutant mutant);

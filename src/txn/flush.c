@@ -480,7 +480,7 @@ void stet_waiters_fire_(struct stet_engine *engine, bool ckpt, uint64_t up_to, i
 	struct stet_waiter *v = ckpt ? engine->ckpt_waiters.v : engine->waiters.v;
 
 	for (size_t i = 0; i < n; i++) {
-		if (v[i].serial <= up_to)
+		if (v[i].serial <= up_to || stet_mutant_is(STET_MUTANT_ANSWER_ALL))
 			stet_ticket_fire(v[i].ticket, result);
 		else
 			v[kept++] = v[i];

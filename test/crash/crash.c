@@ -93,6 +93,8 @@ static bool record_run(struct judge *j)
 	j->d->boundaries.v[0].event = 0; /* as formatted: before the volume was opened */
 	j->d->on_ack = on_ack;
 	j->d->on_ack_arg = j->d;
+	j->d->late_acks = j->shared->plan.late_acks;
+	duel_note_state_(j->d);
 	stet_random_seed(&random, run->seed);
 	for (size_t k = 0; ok && k < run->step_count; k++) {
 		struct step_state state;
@@ -110,6 +112,7 @@ static bool record_run(struct judge *j)
 	j->record = j->d->w->record;
 	j->shared->counts.events += sim_record_count(j->record);
 	j->shared->counts.boundaries += j->d->boundaries.n;
+	j->shared->counts.acks += j->d->counts.acks;
 	return true;
 }
 
@@ -491,4 +494,25 @@ void crash_by_seed(uint64_t seed, uint64_t images, struct crash_plan *ret)
 	ret->go_on_every = 9;
 	ret->deep_every = 40;
 	ret->damage_every = 4;
+}
+
+void crash_txns_by_seed(uint64_t seed, uint64_t images, struct crash_plan *ret)
+{
+	struct stet_random random;
+
+	crash_by_seed(seed, images, ret);
+	stet_random_seed(&random, seed ^ UINT64_C(0x7478));
+	ret->late_acks = true;
+	ret->run.step_count = 500;
+	ret->run.mix = (struct step_mix){
+		.txns = STEP_TXNS,
+		.locking = seed % 2,
+		.waits = seed % 4 > 1,
+		.short_txns = true,
+		.reads_percent = 20,
+		.pages_max = 300,
+		.inodes_max = 30,
+		.bytes_max = 12000,
+		.sync_every = 100,
+	};
 }

@@ -6,6 +6,8 @@
  * X3. A crash during recovery loses nothing: the next recovery gives the same tree.
  * X4. When the newest checkpoint slot cannot be read besides, the older one leads to the same state.
  * X5. What lies in free segments is never needed, by the older checkpoint slot neither.
+ * X6. Commits that wait for one flush, while other transactions read what they have published and go on: each
+ *     that was acknowledged is there, and so is all that it had read, by whomever it was written (duel_ack.c).
  */
 #ifndef TEST_CRASH_CRASH_H
 #define TEST_CRASH_CRASH_H
@@ -19,15 +21,18 @@ struct crash_plan {
 	unsigned deep_every;   /* recovery itself is crashed for every n-th image; 0: none */
 	unsigned damage_every; /* X4 for every n-th image; 0: none */
 	uint64_t only;         /* not 0: this image (from 1 on) and no other */
+	bool late_acks;        /* X6 */
 	bool quiet;
 };
 
 struct crash_counts {
-	uint64_t images, deep_images, events, boundaries, torn;
+	uint64_t images, deep_images, events, boundaries, torn, acks;
 };
 
 /** Volume, mix and numbers by the seed. */
 void crash_by_seed(uint64_t seed, uint64_t images, struct crash_plan *ret);
+/** The same with more and shorter transactions, whose commits are acknowledged by whatever flush comes. */
+void crash_txns_by_seed(uint64_t seed, uint64_t images, struct crash_plan *ret);
 /** In a child process. True: all states are allowed ones. Else what is wrong was printed. */
 bool crash_run(const struct crash_plan *plan, struct crash_counts *counts);
 

@@ -88,6 +88,10 @@ void duel_destroy(struct duel *d)
 		return;
 	duel_end_all_(d);
 	world_destroy(d->w);
+	duel_forget_acks_(d);
+	duel_forget_states_(d);
+	stet_vec_release(&d->past);
+	stet_vec_release(&d->acks);
 	for (size_t k = 0; k < d->boundaries.n; k++)
 		model_put(d->boundaries.v[k].state);
 	for (size_t k = 0; k < d->commits.n; k++)
@@ -107,6 +111,7 @@ void duel_state(const struct duel *d, struct step_state *ret)
 	for (unsigned k = 0; k < STEP_TXNS; k++) {
 		ret->txn[k] = d->txn[k].txn ? d->txn[k].state : NULL;
 		ret->doomed[k] = d->txn[k].doomed || d->txn[k].hopeless;
+		ret->reads[k] = d->txn[k].txn && d->txn[k].read_only;
 		ret->old[k] = d->counts.steps - d->txn[k].first_step > AGE_MAX;
 	}
 	for (unsigned k = 0; k < STEP_HELD; k++)
@@ -440,6 +445,7 @@ static bool plain(struct duel *d, const struct step *s)
 			facets[count++] = (struct facet){ op.new_ino, 0, FACET_EXISTS,
 							  FACET_WRITE };
 		duel_note_commit_(d, facets, count);
+		duel_note_state_(d);
 		d->counts.changes++;
 	}
 	model_put(next);
@@ -627,6 +633,7 @@ static void reopened(struct duel *d)
 {
 	memset(d->held, 0, sizeof(d->held));
 	model_reclaim_all(&d->now);
+	duel_forget_states_(d);
 }
 
 static bool reopen(struct duel *d)
@@ -640,6 +647,7 @@ static bool reopen(struct duel *d)
 		return d->faults || duel_fail(d, "settling: %d, %s", rc, stet_error_text());
 	duel_ack_(d, stet_engine_serial(d->w->engine));
 	world_close(d->w);
+	duel_forget_acks_(d);
 	rc = world_open(d->w);
 	if (rc)
 		return duel_fail(d, "opening: %d, %s", rc, stet_error_text());
@@ -689,6 +697,7 @@ static bool kill_it(struct duel *d)
 	duel_end_all_(d);
 	d->counts.kills++;
 	rc = world_kill(d->w);
+	duel_forget_acks_(d);
 	if (rc)
 		return duel_fail(d, "opening after a kill: %d, %s", rc, stet_error_text());
 	if (!find_boundary(d))
@@ -777,6 +786,7 @@ bool duel_step(struct duel *d, const struct step *s)
 	if (ok)
 		ok = resume(d);
 	drop_gone(d);
+	duel_note_state_(d);
 	if (ok && s->pump)
 		world_pump(d->w, s->pump_seed, s->pump);
 	return ok && resume(d);

@@ -25,6 +25,14 @@ struct duel_boundary {
 	size_t event;        /* of the recorder, when the flush started */
 };
 
+/** A state as of a serial. */
+struct duel_past {
+	uint64_t serial;
+	struct model *state; /* one reference */
+};
+
+struct duel_ack; /* a commit that is not acknowledged yet */
+
 /** An operation done in a transaction. */
 struct duel_done {
 	struct model_op op;
@@ -59,7 +67,7 @@ struct duel_txn {
 
 struct duel_counts {
 	uint64_t steps, ops, changes, refused, commits, conflicts, deadlocks, nospace, expired,
-		reopens, kills, compares, waits;
+		reopens, kills, compares, waits, acks;
 };
 
 struct duel {
@@ -69,8 +77,11 @@ struct duel {
 	uint64_t held[STEP_HELD];                  /* 0: nothing */
 	STET_VEC(struct duel_boundary) boundaries; /* rising cuts */
 	bool keep_boundaries;                      /* those that are over, too */
-	bool faults;                               /* errors of the device are expected */
-	bool memory_faults;                        /* -ENOMEM too */
+	bool late_acks; /* commits are acknowledged by whatever flush comes (duel_ack.c) */
+	STET_VEC(struct duel_past) past;  /* rising serials */
+	STET_VEC(struct duel_ack *) acks; /* owned */
+	bool faults;                      /* errors of the device are expected */
+	bool memory_faults;               /* -ENOMEM too */
 	uint64_t
 		fail_allocation; /* not 0: the n-th one, and those after it, of the next operation */
 	bool allocation_failed;  /* there were as many */
@@ -116,6 +127,16 @@ void duel_note_commit_(struct duel *d, const struct facet *facets, size_t count)
 bool duel_may_refuse_(const struct duel *d, const struct duel_txn *t, const struct facet *facets,
 		      size_t count);
 bool duel_ack_(struct duel *d, uint64_t serial);
+/* duel_ack.c */
+/* The state has changed, or is another. */
+void duel_note_state_(struct duel *d);
+void duel_forget_states_(struct duel *d);
+/* The serial whose state explains what the transaction has read; 0: none in particular. */
+uint64_t duel_needs_(struct duel *d, const struct duel_txn *t);
+/* When `serial` is durable, `need` has been promised to be. */
+bool duel_ack_later_(struct duel *d, uint64_t serial, uint64_t need);
+/* The engine is gone. */
+void duel_forget_acks_(struct duel *d);
 bool duel_on_gone_(const struct model *m, const struct model_op *op);
 uint64_t duel_answer_(const struct model_op *op, const struct model_result *r);
 

@@ -300,20 +300,25 @@ bool duel_commit_(struct duel *d, const struct step *s)
 {
 	struct duel_txn *t = s->actor ? &d->txn[s->actor - 1] : NULL;
 	struct stet_txn *txn;
-	uint64_t serial = 0;
+	uint64_t serial = 0, need, before;
 	bool ok;
 	int rc;
 
 	if (!t || !t->txn)
 		return true;
 	txn = t->txn;
+	need = d->late_acks ? duel_needs_(d, t) : 0;
+	before = stet_engine_serial(d->w->engine);
 	rc = world_commit(d->w, txn, &serial);
 	if (rc) {
 		ok = judge_failure(d, t, rc, t->doomed);
 	} else if (t->doomed) {
 		ok = duel_fail(d, "T%u was doomed and committed", s->actor);
 	} else {
+		if (stet_engine_serial(d->w->engine) > before && !t->read_only)
+			need = stet_engine_serial(d->w->engine);
 		ok = apply_commit(d, t);
+		duel_note_state_(d);
 		d->counts.commits++;
 		t->txn = NULL; /* for the list of commits: it is no longer open */
 		duel_note_commit_(d, t->facets.v, t->facets.n);
@@ -325,6 +330,8 @@ bool duel_commit_(struct duel *d, const struct step *s)
 	stet_vec_release(&t->done);
 	stet_vec_release(&t->facets);
 	memset(t, 0, sizeof(*t));
+	if (ok && !rc && (s->flags & 1) && d->late_acks)
+		return duel_ack_later_(d, serial, need);
 	if (ok && !rc && (s->flags & 1)) {
 		rc = world_durable(d->w, serial);
 		if (rc)

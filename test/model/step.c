@@ -457,7 +457,7 @@ static void gen_level(struct gen *g)
 
 	g->s->kind = STEP_BEGIN;
 	g->s->level = levels[below(g, g->mix->locking ? 5 : 4)];
-	g->s->flags = chance(g, 10);
+	g->s->flags = chance(g, g->mix->short_txns ? 40 : 10);
 }
 
 void step_random(struct stet_random *random, const struct step_mix *mix,
@@ -470,6 +470,8 @@ void step_random(struct stet_random *random, const struct step_mix *mix,
 	ret->seed = stet_random_next(random) >> 16;
 	ret->pump_seed = stet_random_next(random) >> 16;
 	ret->pump = (uint8_t)(chance(&g, 60) ? below(&g, 4) : below(&g, 25));
+	if (mix->short_txns && chance(&g, 80))
+		ret->pump = 0; /* much is ordered and not durable */
 	ret->xattr = (uint8_t)below(&g, XATTR_NAMES);
 	ret->actor = (uint8_t)(mix->txns && chance(&g, 60) ? 1 + below(&g, mix->txns) : 0);
 	ret->wait = mix->waits && chance(&g, 30);
@@ -495,9 +497,14 @@ void step_random(struct stet_random *random, const struct step_mix *mix,
 		ret->kind = chance(&g, 50) ? STEP_ABORT : STEP_COMMIT;
 		return;
 	}
-	if (ret->actor && dice < (mix->long_txns ? 7u : 17u)) {
+	if (ret->actor && mix->short_txns && dice < 25) {
+		ret->kind = dice < 8 ? STEP_ABORT : STEP_COMMIT;
+		ret->flags = chance(&g, 60);
+	} else if (ret->actor && dice < (mix->long_txns ? 7u : 17u)) {
 		ret->kind = dice < (mix->long_txns ? 6u : 8u) ? STEP_ABORT : STEP_COMMIT;
 		ret->flags = chance(&g, 30);
+	} else if (mix->short_txns && ret->actor && state->reads[ret->actor - 1]) {
+		gen_read(&g);
 	} else if (chance(&g, mix->reads_percent)) {
 		gen_read(&g);
 	} else {

@@ -53,6 +53,7 @@ struct step_mix {
 	bool kill, reopen;
 	bool long_txns;     /* that grow over their share of memory */
 	bool waits;         /* for locks */
+	bool short_txns;    /* more of them, and more that only read */
 	uint64_t pages_min; /* below, more is written */
 	uint64_t pages_max; /* beyond, things get smaller */
 	unsigned reads_percent;
@@ -67,6 +68,7 @@ struct step_state {
 	const struct model *txn[STEP_TXNS]; /* what each open transaction sees */
 	bool doomed[STEP_TXNS];             /* only their end is left */
 	bool old[STEP_TXNS];                /* it is time to end them: what they see takes room */
+	bool reads[STEP_TXNS];              /* read-only ones */
 	bool held[STEP_HELD];
 };
 

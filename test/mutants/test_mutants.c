@@ -17,6 +17,7 @@
 #define MODEL_STEPS 3000u
 #define CRASH_SEEDS 40u
 #define CRASH_IMAGES 300u
+#define CRASH_TXNS_IMAGES 60u
 #define HISTORY_SEEDS 20u
 #define HISTORY_ROUNDS 24u /* each choice of levels, with threads and in turn */
 #define HISTORY_TXNS 300u
@@ -36,6 +37,16 @@ static bool crash_finds(uint64_t seed)
 	struct crash_plan plan;
 
 	crash_by_seed(seed, CRASH_IMAGES, &plan);
+	plan.quiet = true;
+	return !crash_run(&plan, &counts);
+}
+
+static bool crash_txns_finds(uint64_t seed)
+{
+	struct crash_counts counts = { 0 };
+	struct crash_plan plan;
+
+	crash_txns_by_seed(seed, CRASH_TXNS_IMAGES, &plan);
 	plan.quiet = true;
 	return !crash_run(&plan, &counts);
 }
@@ -81,6 +92,7 @@ struct hunt {
 
 static const struct hunt by_model = { "model", model_finds, MODEL_SEEDS };
 static const struct hunt by_crash = { "crash", crash_finds, CRASH_SEEDS };
+static const struct hunt by_crash_txns = { "crash of transactions", crash_txns_finds, CRASH_SEEDS };
 static const struct hunt by_structure = { "structure", structure_finds, 100 };
 static const struct hunt by_history = { "history", history_finds, HISTORY_SEEDS };
 
@@ -91,7 +103,7 @@ static const struct {
 	const char *name;
 	const struct hunt *hunts[HUNTS_MAX];
 } mutants[] = {
-	{ STET_MUTANT_NO_FLUSH, "no flush", { &by_crash } },
+	{ STET_MUTANT_NO_FLUSH, "no flush", { &by_crash, &by_crash_txns } },
 	{ STET_MUTANT_NO_LOCK, "no lock", { &by_model, &by_structure, &by_history } },
 	{ STET_MUTANT_NO_STRUCTURE,
 	  "no structural checks",
@@ -111,6 +123,8 @@ static const struct {
 	{ STET_MUTANT_READ_CURRENT, "no view", { &by_history } },
 	{ STET_MUTANT_NO_RANGE_LOCK, "no lock of a range", { &by_model } },
 	{ STET_MUTANT_NO_BYTE_MERGE, "no merge of bytes", { &by_model } },
+	{ STET_MUTANT_NO_READ_WAIT, "no waiting for what was read", { &by_crash_txns } },
+	{ STET_MUTANT_ANSWER_ALL, "a flush answers all", { &by_crash_txns } },
 };
 
 static bool hunt(const char *name, const struct hunt *h)
@@ -131,7 +145,7 @@ static bool sound(void)
 	stet_mutant_set(STET_MUTANT_NONE);
 	for (uint64_t seed = 1; seed <= 5; seed++)
 		if (model_finds(seed) || crash_finds(seed) || structure_finds(seed) ||
-		    history_finds(seed)) {
+		    history_finds(seed) || crash_txns_finds(seed)) {
 			printf("something fails without any mutant, number %" PRIu64 "\n", seed);
 			return false;
 		}
