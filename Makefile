@@ -72,15 +72,15 @@ uninstall: all
 
 asan:
 	@BUILD=build-asan MESON_ARGS="-Db_sanitize=address -Db_lundef=false -Dparanoid=true" \
-		SUITES="unit model" sh scripts/check.sh
+		SUITES="unit model history" sh scripts/check.sh
 
 ubsan:
 	@BUILD=build-ubsan MESON_ARGS="-Db_sanitize=undefined -Db_lundef=false -Dparanoid=true" \
-		SUITES="unit model" sh scripts/check.sh
+		SUITES="unit model history" sh scripts/check.sh
 
 tsan:
 	@BUILD=build-tsan MESON_ARGS="-Db_sanitize=thread -Db_lundef=false" \
-		SUITES="unit model" sh scripts/check.sh
+		SUITES="unit model history" sh scripts/check.sh
 
 format:
 	@sh test/tidy/check_format.sh . --fix
