@@ -52,6 +52,7 @@ history: all
 bench: all
 	@$(BUILD)/bench/bench_first "$(DIR)" $(SECONDS)
 	@$(BUILD)/bench/bench_commit "$(DIR)/bench_commit.stet"
+	@$(BUILD)/bench/bench_bytes "$(DIR)/bench_bytes.stet"
 
 # Many threads on few records.
 bench-hot: all

@@ -94,6 +94,7 @@ int stet_statfs(struct stet_volume *vol, struct stet_statfs *ret)
 	C("deadlocks", engine.deadlocks)                 \
 	C("waits", engine.waits)                         \
 	C("flushes", engine.flushes)                     \
+	C("log_bytes", engine.log_bytes)                 \
 	C("checkpoints", engine.checkpoints)             \
 	C("spills", engine.spills)                       \
 	C("overlays", engine.overlays)                   \

@@ -73,6 +73,11 @@ uint64_t stet_log_next_serial(struct stet_log *log)
 	return ++log->serial;
 }
 
+uint64_t stet_log_summary_bytes(const struct stet_log *log)
+{
+	return log->summary_bytes;
+}
+
 uint64_t stet_log_last_serial(const struct stet_log *log)
 {
 	return log->serial;

@@ -35,6 +35,8 @@ STET_CHECKED int stet_log_format(struct stet_log *log);
 /* Gives the next serial of the volume's one counter; and the last one given. */
 uint64_t stet_log_next_serial(struct stet_log *log);
 uint64_t stet_log_last_serial(const struct stet_log *log);
+/* Bytes of headers, payload tables and records since open, without what fills their last blocks. */
+uint64_t stet_log_summary_bytes(const struct stet_log *log);
 /* Highest serial whose partial segment is known to be flushed. */
 uint64_t stet_log_durable(const struct stet_log *log);
 

@@ -58,6 +58,7 @@ struct stet_log {
 	uint64_t serial; /* the last one given */
 	uint64_t durable;
 	uint64_t generation;
+	uint64_t summary_bytes; /* written, see log.h */
 	/* the last completed partial segment of the chain, and what it names */
 	uint64_t tail_serial;
 	uint64_t tail_check;

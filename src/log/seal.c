@@ -196,6 +196,7 @@ static void seal(struct stet_log *log, struct stet_log_pseg *pseg)
 {
 	struct stet_pseg *h = &pseg->header;
 
+	log->summary_bytes += pseg->summary.len;
 	h->check = stet_pseg_seal(pseg->summary.p, h, log->sb.volume_id);
 	pseg->summary.len = (size_t)h->summary_blocks * STET_BLOCK_SIZE;
 	pseg->memory.v[0] = (struct iovec){ pseg->summary.p, pseg->summary.len };

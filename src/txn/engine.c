@@ -530,6 +530,7 @@ void stet_engine_stats(const struct stet_engine *engine, struct stet_engine_stat
 	ret->serial = engine->serial;
 	ret->durable = engine->durable_cut;
 	ret->cut = engine->root->cut;
+	ret->log_bytes = stet_log_summary_bytes(engine->log);
 	ret->delta_keys = stet_skiplist_count(&engine->delta);
 	ret->delta_bytes = engine->delta_bytes;
 	ret->dirty_bytes = engine->dirty_bytes;

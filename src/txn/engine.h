@@ -168,6 +168,7 @@ struct stet_engine_stats {
 	uint64_t serial, durable, cut; /* cut: of the newest checkpoint */
 	uint64_t delta_keys, delta_bytes, dirty_bytes;
 	uint64_t flushes, checkpoints, commits, conflicts, deadlocks, waits, spills, overlays;
+	uint64_t log_bytes; /* see stet_log_summary_bytes */
 	uint64_t
 		invisible; /* keys of the delta that scans passed because they were of another time */
 	uint64_t views, txns;
