@@ -10,6 +10,8 @@ _stetfs()
 	elif [[ $word == -* ]]; then
 		COMPREPLY=($(compgen -W "$("$program" help "$command" 2>/dev/null |
 			sed -n 's/^  .*\(--[a-z0-9-]*\).*/\1/p')" -- "$word"))
+	elif [ "$command" = table ] && [ "$COMP_CWORD" -eq 3 ]; then
+		COMPREPLY=($(compgen -W "create get put del scan count dump load" -- "$word"))
 	else
 		COMPREPLY=($(compgen -f -- "$word"))
 		compopt -o filenames 2>/dev/null
