@@ -62,6 +62,45 @@ static void test_seek_and_next(void **state)
 	}
 }
 
+/* The last one below anything, then on from there. */
+static void test_below(void **state)
+{
+	static const uint64_t counts[GEN_KINDS] = { 3000, 1000, 120, 1500, 5000, 2000 };
+
+	(void)state;
+	for (int kind = 0; kind < GEN_KINDS; kind++) {
+		struct stet_tree_cursor cur;
+		struct stet_random random;
+		struct harness h;
+
+		stet_random_seed(&random, (uint64_t)kind);
+		harness_open(&h, STET_TREE_CATALOG, LIMIT);
+		stet_tree_cursor_init(&cur, h.vol.cache, h.tree, &h.root);
+		assert_int_equal(stet_tree_cursor_below(&cur, NULL, 0), 0);
+		assert_false(cur.valid);
+		fill(&h, (enum gen_kind)kind, counts[kind], &random);
+		stet_tree_cursor_init(&cur, h.vol.cache, h.tree, &h.root);
+		assert_int_equal(stet_tree_cursor_below(&cur, NULL, 0), 0);
+		assert_at(&cur, &h.model, h.model.list.n - 1);
+		for (int i = 0; i < 1000; i++) {
+			uint64_t n = stet_random_below(&random, 3 * counts[kind] + 3);
+			struct stet_key key;
+			size_t at;
+
+			gen_key((enum gen_kind)kind, n, &key);
+			at = entries_lower_bound(&h.model, key.b, key.bytes);
+			assert_int_equal(stet_tree_cursor_below(&cur, key.b, key.bytes), 0);
+			assert_at(&cur, &h.model, at > 0 ? at - 1 : h.model.list.n);
+			if (!cur.valid)
+				continue;
+			assert_int_equal(stet_tree_cursor_next(&cur), 0);
+			assert_at(&cur, &h.model, at);
+		}
+		stet_tree_cursor_release(&cur);
+		harness_close(&h);
+	}
+}
+
 static void test_scan(void **state)
 {
 	struct stet_tree_cursor cur;
@@ -271,9 +310,10 @@ static void test_cursor_errors(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_seek_and_next), cmocka_unit_test(test_scan),
-		cmocka_unit_test(test_lookup),        cmocka_unit_test(test_damage),
-		cmocka_unit_test(test_walk_stops),    cmocka_unit_test(test_cursor_errors),
+		cmocka_unit_test(test_seek_and_next), cmocka_unit_test(test_below),
+		cmocka_unit_test(test_scan),          cmocka_unit_test(test_lookup),
+		cmocka_unit_test(test_damage),        cmocka_unit_test(test_walk_stops),
+		cmocka_unit_test(test_cursor_errors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
