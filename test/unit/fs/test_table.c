@@ -121,7 +121,7 @@ static void fill_order(struct unit *u, struct stet_txn *txn, uint64_t t)
 	const char *const all[] = { "ba", "a", "\xff\xff", "b", "bb", "ab", "\xff", "c", "x", "0" };
 
 	for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-		assert_int_equal(unit_put(u, txn, t, all[i], all[i], i, 0), 0);
+		assert_int_equal(unit_put(u, txn, t, all[i], big, i, 0), 0);
 	assert_int_equal(unit_del(u, txn, t, "x"), 0);
 	assert_int_equal(unit_del(u, txn, t, "0"), 0);
 }
