@@ -73,6 +73,7 @@ static void set_numbers(struct stet_span *span, uint64_t from, uint64_t to)
 	stet_bound_number(&span->from, from);
 	stet_bound_number(&span->to, to);
 	span->to.open = to == UINT64_MAX;
+	span->point = 0;
 }
 
 static void set_keys(struct lock_request *r, const struct stet_lock_name *name)
@@ -83,6 +84,7 @@ static void set_keys(struct lock_request *r, const struct stet_lock_name *name)
 	STET_ASSERT_CMP(name->key_len, <=, STET_LOCK_KEY_MAX);
 	STET_ASSERT_CMP(name->key_end_len, <=, STET_LOCK_KEY_MAX);
 	stet_bound_string(&span->from, name->key, name->key_len);
+	span->point = point ? stet_lock_hash(name->key, name->key_len) | 1 : 0;
 	if (point) { /* right behind a key comes the one with a NUL more */
 		if (name->key_len > 0)
 			memcpy(r->point, name->key, name->key_len);
@@ -125,6 +127,7 @@ int stet_lock_copy_(const struct lock_grant *want, struct lock_grant **ret)
 
 		span->from = stet_lock_span_(want)->from;
 		span->to = stet_lock_span_(want)->to;
+		span->point = stet_lock_span_(want)->point;
 		int rc = stet_bounds_keep(&span->from, &span->to);
 		if (rc) {
 			stet_free(g);
@@ -148,14 +151,11 @@ void stet_lock_free_(struct lock_grant *g)
 
 bool stet_lock_in_the_way_(const struct lock_grant *other, const struct lock_grant *want)
 {
-	const struct stet_span *span;
-
 	if (other->owner == want->owner || compatible(other->mode, want->mode))
 		return false;
 	if (other->whole || want->whole)
 		return true;
-	span = stet_lock_span_(want);
-	return stet_bounds_overlap(&span->from, &span->to, stet_lock_span_(other));
+	return stet_spans_overlap(stet_lock_span_(want), stet_lock_span_(other));
 }
 
 struct each {
@@ -385,6 +385,7 @@ static void join(struct lock_grant *g, struct lock_grant *old)
 {
 	struct stet_span *a = &ranged(g)->span, *b = &ranged(old)->span;
 
+	a->point = 0;
 	if (stet_bound_cmp(&b->from, &a->from) < 0)
 		stet_bound_move(&a->from, &b->from);
 	if (stet_bound_cmp(&b->to, &a->to) > 0)
@@ -434,21 +435,22 @@ void stet_lock_add_(struct stet_locks *locks, struct lock_head *head, struct loc
 void stet_lock_gone_(struct stet_locks *locks, struct lock_head *head, struct lock_grant *g)
 {
 	struct lock_ranges *ranges = head->ranges;
+	struct stet_span *span, *gone;
 
 	if (!stet_list_linked(&head->changed))
 		stet_list_add_tail(&locks->changed, &head->changed);
 	if (!ranges || (stet_list_empty(&head->waits) && stet_list_empty(&head->probes)))
 		return;
 	if (g->whole) {
-		ranges->gone_all = true;
-	} else if (!ranges->gone) {
-		stet_bound_move(&ranges->gone_from, &ranged(g)->span.from);
-		stet_bound_move(&ranges->gone_to, &ranged(g)->span.to);
-	} else {
-		if (stet_bound_cmp(&ranged(g)->span.from, &ranges->gone_from) < 0)
-			stet_bound_move(&ranges->gone_from, &ranged(g)->span.from);
-		if (stet_bound_cmp(&ranged(g)->span.to, &ranges->gone_to) > 0)
-			stet_bound_move(&ranges->gone_to, &ranged(g)->span.to);
+		ranges->all_gone = true;
+		return;
 	}
-	ranges->gone = true;
+	span = &ranged(g)->span;
+	gone = &ranges->gone;
+	gone->point = ranges->any_gone ? 0 : span->point;
+	if (!ranges->any_gone || stet_bound_cmp(&span->from, &gone->from) < 0)
+		stet_bound_move(&gone->from, &span->from);
+	if (!ranges->any_gone || stet_bound_cmp(&span->to, &gone->to) > 0)
+		stet_bound_move(&gone->to, &span->to);
+	ranges->any_gone = true;
 }

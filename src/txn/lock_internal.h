@@ -10,9 +10,8 @@
 /* What only heads with ranges need. */
 struct lock_ranges {
 	struct stet_spans spans; /* of lock_ranged.span: the grants with a range */
-	struct stet_bound gone_from,
-		gone_to; /* I3: what has gone lies between; gone says if anything */
-	bool gone, gone_all;
+	struct stet_span gone;   /* I3: what has gone lies within, if anything has */
+	bool any_gone, all_gone;
 };
 
 struct lock_head {

@@ -111,26 +111,28 @@ void stet_lock_give_up_(struct stet_locks *locks, struct stet_lock_owner *owner,
 
 /* What has gone; all of the head if it has no ranges. */
 struct gone {
-	struct stet_bound from, to;
-	bool all;
+	struct stet_span span;
+	bool any, all;
 };
 
 static void take_gone(struct lock_head *head, struct gone *ret)
 {
 	struct lock_ranges *ranges = head->ranges;
 
-	*ret = (struct gone){ .all = !ranges || ranges->gone_all };
+	*ret = (struct gone){ .all = !ranges || ranges->all_gone };
 	if (!ranges)
 		return;
-	stet_bound_move(&ret->from, &ranges->gone_from);
-	stet_bound_move(&ret->to, &ranges->gone_to);
-	ranges->gone = ranges->gone_all = false;
+	ret->any = ranges->any_gone;
+	ret->span.point = ranges->gone.point;
+	stet_bound_move(&ret->span.from, &ranges->gone.from);
+	stet_bound_move(&ret->span.to, &ranges->gone.to);
+	ranges->any_gone = ranges->all_gone = false;
 }
 
 static bool meets(const struct gone *gone, const struct lock_grant *want)
 {
-	return gone->all || want->whole ||
-	       stet_bounds_overlap(&gone->from, &gone->to, stet_lock_span_(want));
+	return gone->all || (gone->any && (want->whole ||
+					   stet_spans_overlap(&gone->span, stet_lock_span_(want))));
 }
 
 /* Whether nobody else can get anything of what has gone before this one (W1). */
@@ -140,8 +142,9 @@ static bool takes_all(const struct gone *gone, const struct stet_lock_wait *w)
 
 	if (w->upgrade || w->grant->mode != STET_LOCK_X || w->next || w->grant->owner->waiting != w)
 		return false;
-	return w->grant->whole || (!gone->all && stet_bound_cmp(&span->from, &gone->from) <= 0 &&
-				   stet_bound_cmp(&gone->to, &span->to) <= 0);
+	return w->grant->whole ||
+	       (!gone->all && stet_bound_cmp(&span->from, &gone->span.from) <= 0 &&
+		stet_bound_cmp(&gone->span.to, &span->to) <= 0);
 }
 
 static void work_probes(struct stet_locks *locks, struct lock_head *head, const struct gone *gone)
@@ -181,8 +184,8 @@ static void work_queue(struct stet_locks *locks, struct lock_head *head)
 			break;
 	}
 	work_probes(locks, head, &gone);
-	stet_bound_release(&gone.from);
-	stet_bound_release(&gone.to);
+	stet_bound_release(&gone.span.from);
+	stet_bound_release(&gone.span.to);
 }
 
 void stet_lock_trim_(struct stet_locks *locks, struct lock_head *head)
@@ -192,8 +195,8 @@ void stet_lock_trim_(struct stet_locks *locks, struct lock_head *head)
 		return;
 	STET_ASSERT(stet_list_empty(&head->probes)); /* I1 */
 	if (head->ranges) {
-		stet_bound_release(&head->ranges->gone_from);
-		stet_bound_release(&head->ranges->gone_to);
+		stet_bound_release(&head->ranges->gone.from);
+		stet_bound_release(&head->ranges->gone.to);
 		stet_free(head->ranges);
 	}
 	stet_list_del(&head->changed);

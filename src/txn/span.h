@@ -29,6 +29,7 @@ struct stet_bound {
 
 struct stet_span {
 	struct stet_bound from, to; /* from < to */
+	uint64_t point;             /* not 0: it is one string alone, of which this is a hash */
 	/* private to span.c while it is in a tree */
 	struct stet_span *child[2];
 	const struct stet_span *last; /* which of those below, and itself, ends last */
@@ -59,10 +60,11 @@ struct stet_span *stet_spans_find(const struct stet_spans *spans, const struct s
 				  void *arg);
 
 int stet_bound_cmp(const struct stet_bound *a, const struct stet_bound *b);
-static inline bool stet_bounds_overlap(const struct stet_bound *from, const struct stet_bound *to,
-				       const struct stet_span *span)
+static inline bool stet_spans_overlap(const struct stet_span *a, const struct stet_span *b)
 {
-	return stet_bound_cmp(&span->from, to) < 0 && stet_bound_cmp(from, &span->to) < 0;
+	if (a->point && b->point && a->point != b->point)
+		return false;
+	return stet_bound_cmp(&a->from, &b->to) < 0 && stet_bound_cmp(&b->from, &a->to) < 0;
 }
 void stet_bound_number(struct stet_bound *bound, uint64_t number);
 /* b stays the caller's. */
