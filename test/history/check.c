@@ -4,7 +4,32 @@
 #include <inttypes.h>
 #include <string.h>
 
+#define VERSIONS_MAX 6u
 #define PRINTED_MAX 6u /* transactions of a cycle that are printed whole */
+
+/* What the key held before and at the end of the transaction. */
+static void print_versions(const struct check *c, uint64_t key, const struct hist_txn *reader)
+{
+	for (size_t i = 0; i < c->regs.n; i++) {
+		const struct reg *r = &c->regs.v[i];
+		size_t end = 0;
+
+		while (end < r->versions.n &&
+		       c->h->txns.v[r->versions.v[end].txn]->commit_call <= reader->commit_ret)
+			end++;
+		for (size_t k = end > VERSIONS_MAX ? end - VERSIONS_MAX : 0;
+		     k < end && r->key == key; k++) {
+			const struct version *v = &r->versions.v[k];
+			const struct hist_txn *txn = c->h->txns.v[v->txn];
+
+			fprintf(c->out,
+				"  T%" PRIu64 " %s committed it as %" PRIx64 " in [%" PRIu64
+				", %" PRIu64 "]\n",
+				txn->id, hist_level_name(txn->level), v->value, txn->commit_call,
+				txn->commit_ret);
+		}
+	}
+}
 
 enum hist_anomaly check_report(struct check *c, enum hist_anomaly anomaly, uint64_t key,
 			       uint64_t value, uint32_t txn, uint32_t other)
@@ -17,6 +42,7 @@ enum hist_anomaly check_report(struct check *c, enum hist_anomaly anomaly, uint6
 	hist_print_txn(c->out, c->h, c->h->txns.v[txn]);
 	if (other != txn)
 		hist_print_txn(c->out, c->h, c->h->txns.v[other]);
+	print_versions(c, key, c->h->txns.v[txn]);
 	return anomaly;
 }
 

@@ -147,6 +147,10 @@ static const struct {
 	  "1 begin " LOCK "; 1 r x 0; 1 w x 1; 1 commit(; 2 begin " LOCK
 	  "; 2 r x 1; 2 w x 2; 2 commit; 1 ); 3 begin " SI "; 3 r x 2; 3 commit",
 	  HIST_NONE },
+	{ "a blind removal that took long may have been at any time of it",
+	  "1 begin " LOCK "; 2 begin plain; 1 r x 0; 1 w x 1; 1 commit; 3 begin " LOCK
+	  "; 3 r x 1; 3 w x 3; 3 commit; 2 w x 0; 2 commit; 4 begin " LOCK "; 4 r x 0; 4 commit",
+	  HIST_NONE },
 	{ "LOCKING reads what was committed after it began",
 	  "1 begin " LOCK "; 2 begin " LOCK "; 2 r x 0; 2 w x 1; 2 commit; 1 r x 1; 1 commit",
 	  HIST_NONE },

@@ -194,6 +194,10 @@ static struct window visible_window(const struct check *c, const struct reg *r, 
 
 	if (i >= 0)
 		w.from = txn_of(c, &r->versions.v[i])->commit_call;
+	/* It may be the last of its cluster. */
+	while (i >= 0 && r->versions.v[i].unsure && next < r->versions.n &&
+	       r->versions.v[next].cluster == r->versions.v[i].cluster)
+		next++;
 	if (next >= r->versions.n)
 		return w;
 	w.to = txn_of(c, &r->versions.v[next])->commit_ret;
