@@ -121,8 +121,8 @@ static const struct {
 	{ STET_MUTANT_NO_MERGE, "no merging", { &by_history } },
 	{ STET_MUTANT_NO_APPEND_MERGE, "no merging of appends", { &by_history } },
 	{ STET_MUTANT_READ_CURRENT, "no view", { &by_history } },
-	{ STET_MUTANT_NO_RANGE_LOCK, "no lock of a range", { &by_model } },
-	{ STET_MUTANT_NO_BYTE_MERGE, "no merge of bytes", { &by_model } },
+	{ STET_MUTANT_NO_RANGE_LOCK, "no lock of a range", { &by_model, &by_history } },
+	{ STET_MUTANT_NO_BYTE_MERGE, "no merge of bytes", { &by_model, &by_history } },
 	{ STET_MUTANT_NO_READ_WAIT, "no waiting for what was read", { &by_crash_txns } },
 	{ STET_MUTANT_ANSWER_ALL, "a flush answers all", { &by_crash_txns } },
 };
