@@ -427,6 +427,26 @@ STET_API_CHECKED int stet_changes(struct stet_txn *txn, stet_changes_fn *fn, voi
 STET_API_CHECKED int stet_revert(struct stet_txn *txn, unsigned flags, const char *const *paths,
 				 size_t count, char *why, size_t cap);
 
+/// Savepoints ///
+
+/**
+ * Marks what the transaction has done so far, to come back to it. Savepoints nest: they are a stack. The
+ * number is of this transaction only and never used again in it; costs nothing by itself. At most 2^32 - 1
+ * in one transaction (-EOVERFLOW).
+ */
+STET_API_CHECKED int stet_savepoint(struct stet_txn *txn, uint64_t *ret_savepoint);
+
+/**
+ * Takes back what was done since the savepoint, which stays; later ones are gone. Takes time in
+ * proportion to that. Locks that were taken stay, and what was read is still checked at commit. It does not
+ * mend a conflict. Files and cursors opened since remain to be closed. -ENOENT: no such savepoint (any
+ * more); other failures: the transaction can only be aborted.
+ */
+STET_API_CHECKED int stet_rollback_to(struct stet_txn *txn, uint64_t savepoint);
+
+/** Forgets the savepoint and later ones; what was done stays. -ENOENT. */
+STET_API_CHECKED int stet_savepoint_release(struct stet_txn *txn, uint64_t savepoint);
+
 /// Files ///
 
 /**

@@ -315,6 +315,9 @@ STET_CHECKED int stet_api_permit_xattr_(struct stet_api_op *op, uint64_t ino, co
 /* The data of a file is about to change. */
 STET_CHECKED int stet_api_drop_set_ids_(struct stet_api_op *op, uint64_t ino);
 
+/* Waits while a call in the transaction performs a job of it. 0: it is open; -ESTALE, -EAGAIN. */
+STET_CHECKED int stet_api_wait_turn_(struct stet_tx *tx);
+
 /// Paths (path.c) ///
 
 struct stet_api_place {

@@ -122,7 +122,7 @@ static int wait_in_tx(struct stet_tx *tx, struct stet_api_waiter *w, int64_t *si
 	return rc;
 }
 
-static int wait_for_turn(struct stet_tx *tx)
+int stet_api_wait_turn_(struct stet_tx *tx)
 {
 	stet_api_assert_locked_(tx->vol);
 	while (tx->spilling)
@@ -167,7 +167,7 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 	int rc;
 
 	do {
-		rc = wait_for_turn(tx);
+		rc = stet_api_wait_turn_(tx);
 		if (!rc && tx->frozen && !(flags & STET_API_READ))
 			rc = STET_FAIL(-EROFS, "the transaction takes no more changes");
 		if (!rc && !(flags & STET_API_READ))

@@ -185,33 +185,6 @@ static int by_ino(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* What is staged until ordering has no keys yet. */
-static int add_appends(struct collector *c)
-{
-	size_t known = c->out->inos.n;
-	struct stet_hash_node *node = stet_hash_first(&c->tx->dirty);
-
-	for (; node; node = stet_hash_next(&c->tx->dirty, node)) {
-		struct stet_ll_touched_ino entry = {
-			.ino = node->key, .what = STET_LL_TOUCHED_GROWN | STET_LL_TOUCHED_ATTR
-		};
-		struct stet_ll_touched_ino *found = known ? bsearch(&entry, c->out->inos.v, known,
-								    sizeof(entry), by_ino)
-							  : NULL;
-		int rc = 0;
-
-		if (!found)
-			rc = stet_vec_push(&c->out->inos, entry);
-		else if (!(found->what & (STET_LL_TOUCHED_DATA | STET_LL_TOUCHED_NEW)))
-			found->what |= entry.what;
-		if (rc)
-			return rc;
-	}
-	if (c->out->inos.n > known)
-		qsort(c->out->inos.v, c->out->inos.n, sizeof(*c->out->inos.v), by_ino);
-	return 0;
-}
-
 static int by_attrs_ino(const void *a, const void *b)
 {
 	uint64_t x = ((const struct stet_api_attrs *)a)->ino;
@@ -245,7 +218,7 @@ struct staging {
 	size_t known, known_inos;
 };
 
-/* Without a watch nothing else says that there are appends, or staged bytes. */
+/* Appends, and bytes, that are staged until ordering have no keys yet. */
 static int note_staged(const struct staging *s, uint64_t ino, unsigned what)
 {
 	struct stet_api_touched *out = s->c->out;
@@ -254,11 +227,13 @@ static int note_staged(const struct staging *s, uint64_t ino, unsigned what)
 		s->known_inos ? bsearch(&entry, out->inos.v, s->known_inos, sizeof(entry), by_ino)
 			      : NULL;
 
-	if (found) {
-		found->what |= what & STET_LL_TOUCHED_DATA;
-		return 0;
-	}
-	return stet_vec_push(&out->inos, entry);
+	if (!found)
+		return stet_vec_push(&out->inos, entry);
+	if (what & STET_LL_TOUCHED_DATA)
+		found->what |= STET_LL_TOUCHED_DATA;
+	else if (!(found->what & (STET_LL_TOUCHED_DATA | STET_LL_TOUCHED_NEW)))
+		found->what |= entry.what;
+	return 0;
 }
 
 /* What is staged is part of the size. */
@@ -308,8 +283,6 @@ int stet_api_touched_collect_(struct stet_tx *tx, struct stet_api_touched *ret)
 	struct collector c = { .tx = tx, .out = ret };
 	int rc = stet_txn_changes(tx->txn, add_key, &c);
 
-	if (!rc)
-		rc = add_appends(&c);
 	return rc ? rc : add_sizes(&c);
 }
 

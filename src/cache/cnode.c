@@ -218,7 +218,7 @@ void stet_cnode_unpin(struct stet_cnode *node)
 	}
 	if (!stet_list_linked(&node->entry.list))
 		stet_cache_clock_add_(cache, &node->entry);
-	if (stet_cache_used_(cache) > cache->usage.limit_bytes)
+	if (stet_cache_used_(cache) > cache->usage.limit_bytes) /* or, with E3, may be */
 		(void)stet_cache_make_room_(cache, 0);
 }
 

@@ -64,6 +64,8 @@ int stet_data_settle_(struct fs_data *d)
 		return rc;
 	rc = stet_inode_get_(d->ctx, d->ino, 0, &d->in);
 	if (!rc)
+		rc = stet_undo_note_append_(d->ctx, d->file);
+	if (!rc)
 		rc = stet_data_write_(d, d->in.i.size, d->file->append.p, d->file->append.len);
 	if (!rc)
 		stet_buf_clear(&d->file->append);
@@ -97,6 +99,20 @@ static int append_now(struct fs_data *d, const void *data, size_t len)
 	return rc ? rc : stet_data_write_(d, d->in.i.size, data, len);
 }
 
+static int note_staging(struct fs_data *d)
+{
+	const struct fs_file *file = d->file;
+	int rc = stet_undo_note_(d->ctx, &(struct fs_undo){ .kind = STET_UNDO_APPENDED,
+							    .ino = d->ino,
+							    .a = file->append.len });
+
+	if (!rc && file->keep_mtime)
+		rc = stet_undo_note_(d->ctx, &(struct fs_undo){ .kind = STET_UNDO_KEEP_MTIME,
+								.ino = d->ino,
+								.a = 1 });
+	return rc;
+}
+
 static int stage(struct fs_data *d, const void *data, size_t len)
 {
 	bool ranged = stet_txn_level(d->ctx->txn) == STET_LEVEL_LOCKING;
@@ -106,6 +122,8 @@ static int stage(struct fs_data *d, const void *data, size_t len)
 		rc = stet_data_reserve_(d, d->in.i.size + d->file->append.len + len, len, false);
 	if (!rc)
 		rc = stet_state_claim_(d->ctx, d->ino, STET_CLAIM_ALIVE);
+	if (!rc)
+		rc = note_staging(d);
 	if (!rc)
 		rc = stet_buf_append(&d->file->append, data, len);
 	if (!rc)

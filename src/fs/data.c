@@ -203,25 +203,19 @@ static int cut_crossing(struct fs_data *d, uint64_t block, uint64_t *ret_removed
 /* Drops everything from `from` on in a file that is not direct, without walking over it. */
 static int drop_later(struct fs_data *d, uint64_t from, uint64_t *ret_removed)
 {
-	struct fs_ranges own = { .list = { 0 } };
-	uint64_t removed, all = 0;
+	uint64_t removed, all = 0, at = from;
+	struct fs_range own;
 	int rc = cut_crossing(d, from, &all);
 
 	/* The transaction's own extents are in `mine`; cutting a part of it adds nothing to it. */
-	for (size_t i = 0; i < d->file->mine.list.n && !rc; i++) {
-		const struct fs_range *r = &d->file->mine.list.v[i];
-
-		if (r->hi > from)
-			rc = stet_ranges_add_(&own, r->lo > from ? r->lo : from, r->hi);
-	}
-	for (size_t i = 0; i < own.list.n && !rc; i++) {
-		rc = stet_extent_cut_(d->ctx, d->ino, own.list.v[i].lo, own.list.v[i].hi, &removed);
+	while (!rc && stet_ranges_next_(&d->file->mine, at, &own)) {
+		rc = stet_extent_cut_(d->ctx, d->ino, own.lo > at ? own.lo : at, own.hi, &removed);
 		if (!rc)
 			all += removed;
+		at = own.hi;
 	}
-	stet_vec_release(&own.list);
 	if (!rc)
-		rc = stet_extent_drop_later_(d->file, from);
+		rc = stet_extent_drop_later_(d->ctx, d->file, from);
 	if (!rc)
 		*ret_removed = all;
 	return rc;

@@ -248,11 +248,22 @@ static int del_key(struct stet_txn *txn, uint64_t ino, uint64_t first)
 	return stet_txn_del(txn, &key);
 }
 
+/* E2 */
+static int note_rest(struct stet_fs_ctx *ctx, struct fs_file *file, uint64_t first)
+{
+	int rc = stet_undo_note_(ctx, &(struct fs_undo){ .kind = STET_UNDO_RESTS,
+							 .ino = file->ino,
+							 .a = file->rests.n });
+
+	return rc ? rc : stet_vec_push(&file->rests, first);
+}
+
 /* Leaves of the extent what lies outside `gone`. The key of the extent itself is changed last:
  * until then it holds the reference to the buffer. keep_key: something else has taken that key. */
-static int keep_parts(struct stet_txn *txn, uint64_t ino, const struct fs_extent *x,
+static int keep_parts(struct stet_fs_ctx *ctx, uint64_t ino, const struct fs_extent *x,
 		      const struct fs_ranges *gone, struct fs_file *file, bool keep_key)
 {
+	struct stet_txn *txn = ctx->txn;
 	uint64_t end = x->first + x->count, at = x->first, lo;
 	uint16_t at_key = 0;
 	int rc = 0;
@@ -263,7 +274,7 @@ static int keep_parts(struct stet_txn *txn, uint64_t ino, const struct fs_extent
 		else
 			rc = put_part(txn, ino, x, lo, (uint16_t)(at - lo));
 		if (!rc && file && x->birth != 0)
-			rc = stet_vec_push(&file->rests, lo); /* E2 */
+			rc = note_rest(ctx, file, lo);
 	}
 	if (rc)
 		return rc;
@@ -296,7 +307,8 @@ int stet_extent_cut_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_
 	uint32_t seg_blocks = stet_engine_superblock(stet_txn_engine(ctx->txn))->seg_blocks;
 	struct fs_file *file = file_of(ctx, ino);
 	struct fs_range only = { lo, hi };
-	const struct fs_ranges gone = { .list = { .v = &only, .n = 1, .cap = 1 } };
+	struct fs_chunk chunk = { .list = { .v = &only, .n = 1, .cap = 1 } };
+	const struct fs_ranges gone = { .chunks = { .v = &chunk, .n = 1, .cap = 1 }, .count = 1 };
 	uint64_t removed = 0, counted = lo, before;
 	struct stet_scan *scan;
 	struct fs_extent x;
@@ -321,11 +333,13 @@ int stet_extent_cut_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_
 			removed += end - from;
 			counted = end;
 		}
-		rc = keep_parts(ctx->txn, ino, &x, &gone, file, false);
+		rc = keep_parts(ctx, ino, &x, &gone, file, false);
 		if (rc)
 			break;
 	}
 	stet_scan_close(scan);
+	if (!rc && file)
+		rc = stet_undo_note_ranges_(ctx, STET_UNDO_MINE, file, lo, hi);
 	if (!rc && file)
 		rc = stet_ranges_add_(&file->mine, lo, hi);
 	if (!rc)
@@ -333,16 +347,26 @@ int stet_extent_cut_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_
 	return rc;
 }
 
-int stet_extent_drop_later_(struct fs_file *file, uint64_t lo)
+int stet_extent_drop_later_(struct stet_fs_ctx *ctx, struct fs_file *file, uint64_t lo)
 {
 	uint64_t at = lo, from;
 	int rc = 0;
 
-	while (!rc && stet_ranges_gap_(&file->mine, &at, STET_FILE_BLOCKS_MAX, &from))
-		rc = stet_ranges_add_(&file->lazy, from, at);
+	while (!rc && stet_ranges_gap_(&file->mine, &at, STET_FILE_BLOCKS_MAX, &from)) {
+		rc = stet_undo_note_ranges_(ctx, STET_UNDO_LAZY, file, from, at);
+		if (!rc)
+			rc = stet_ranges_add_(&file->lazy, from, at);
+	}
+	if (!rc)
+		rc = stet_undo_note_ranges_(ctx, STET_UNDO_MINE, file, lo, STET_FILE_BLOCKS_MAX);
 	if (!rc)
 		rc = stet_ranges_add_(&file->mine, lo, STET_FILE_BLOCKS_MAX);
-	if (!rc && lo < file->lazy_from)
+	if (rc || lo >= file->lazy_from)
+		return rc;
+	rc = stet_undo_note_(ctx, &(struct fs_undo){ .kind = STET_UNDO_LAZY_FROM,
+						     .ino = file->ino,
+						     .a = file->lazy_from });
+	if (!rc)
 		file->lazy_from = lo;
 	return rc;
 }
@@ -429,7 +453,7 @@ static int cut_current(struct rebase *r, const struct fs_range *range)
 		}
 		rc = has_own(r, x.first, &own);
 		if (!rc)
-			rc = keep_parts(r->ctx->txn, r->file->ino, &x, r->gone, NULL, own);
+			rc = keep_parts(r->ctx, r->file->ino, &x, r->gone, NULL, own);
 		if (rc)
 			break;
 	}
@@ -440,13 +464,15 @@ static int cut_current(struct rebase *r, const struct fs_range *range)
 /* mine without lazy. */
 static int without_lazy(const struct fs_file *file, struct fs_ranges *ret)
 {
+	struct fs_range mine;
+	uint64_t at;
 	int rc = 0;
 
-	for (size_t i = 0; i < file->mine.list.n && !rc; i++) {
-		uint64_t at = file->mine.list.v[i].lo, lo;
+	for (at = 0; !rc && stet_ranges_next_(&file->mine, at, &mine); at = mine.hi) {
+		uint64_t end = mine.lo, lo;
 
-		while (!rc && stet_ranges_gap_(&file->lazy, &at, file->mine.list.v[i].hi, &lo))
-			rc = stet_ranges_add_(ret, lo, at);
+		while (!rc && stet_ranges_gap_(&file->lazy, &end, mine.hi, &lo))
+			rc = stet_ranges_add_(ret, lo, end);
 	}
 	return rc;
 }
@@ -455,7 +481,9 @@ int stet_extent_rebase_(struct stet_fs_ctx *ctx, struct fs_file *file, bool lazi
 			uint64_t *ret_removed)
 {
 	struct stet_engine *engine = stet_txn_engine(ctx->txn);
-	struct fs_ranges eager = { .list = { 0 } };
+	struct fs_ranges eager = { .count = 0 };
+	struct fs_range range;
+	uint64_t at;
 	struct rebase r = {
 		.ctx = ctx,
 		.file = file,
@@ -467,15 +495,15 @@ int stet_extent_rebase_(struct stet_fs_ctx *ctx, struct fs_file *file, bool lazi
 	if (!rc)
 		rc = stet_txn_begin(engine, STET_LEVEL_PLAIN, true, &r.now);
 	if (rc) {
-		stet_vec_release(&eager.list);
+		stet_ranges_release_(&eager);
 		return rc;
 	}
 	for (size_t i = 0; i < file->rests.n && !rc; i++)
 		rc = refresh_rest(&r, file->rests.v[i]);
-	for (size_t i = 0; i < r.gone->list.n && !rc; i++)
-		rc = cut_current(&r, &r.gone->list.v[i]);
+	for (at = 0; !rc && stet_ranges_next_(r.gone, at, &range); at = range.hi)
+		rc = cut_current(&r, &range);
 	stet_txn_end(r.now);
-	stet_vec_release(&eager.list);
+	stet_ranges_release_(&eager);
 	if (!rc)
 		*ret_removed = lazily ? 0 : r.removed;
 	return rc;

@@ -140,12 +140,16 @@ struct fs_claim {
 	enum stet_claim_kind kind;
 };
 
-/* Sorted, disjoint, not touching ranges of blocks. */
+/* Sorted, disjoint, not touching ranges of blocks: see ranges.c. */
 struct fs_range {
 	uint64_t lo, hi;
 };
-struct fs_ranges {
+struct fs_chunk {
 	STET_VEC(struct fs_range) list;
+};
+struct fs_ranges {
+	STET_VEC(struct fs_chunk) chunks;
+	size_t count;
 };
 
 /* A file that the transaction changes and did not create: see data.c. */
@@ -170,10 +174,36 @@ struct fs_freed {
 	uint64_t table, first;
 };
 
+/* How to undo what a change did to the state (undo.c). */
+enum fs_undo_kind {
+	STET_UNDO_CLAIM,      /* a: the kind */
+	STET_UNDO_FILE,       /* there was none */
+	STET_UNDO_MINE,       /* blocks [a, b) */
+	STET_UNDO_LAZY,       /* likewise */
+	STET_UNDO_RESTS,      /* there were a */
+	STET_UNDO_LAZY_FROM,  /* it was a */
+	STET_UNDO_APPENDED,   /* there were a bytes */
+	STET_UNDO_SETTLED,    /* there were b bytes */
+	STET_UNDO_KEEP_MTIME, /* it was a */
+	STET_UNDO_STAGED,     /* what lay in some bytes of the file: bytes, b of them (staged.c) */
+	STET_UNDO_FREED,      /* there were a */
+};
+struct fs_undo {
+	enum fs_undo_kind kind;
+	uint64_t ino;
+	union {
+		uint64_t a;
+		uint8_t *bytes; /* SETTLED, STAGED: owned */
+	};
+	uint64_t b;
+};
+
 struct fs_state {
 	bool ordering;
+	STET_VEC(struct fs_undo) undo; /* since the oldest savepoint */
 	STET_VEC(struct fs_freed) freed;
-	struct stet_hash created; /* inode numbers: struct fs_created of state.c */
+	struct stet_txn *txn;     /* whose it is */
+	struct fs_ranges created; /* inode numbers */
 	struct stet_hash claims;
 	struct stet_list claim_list;
 	struct stet_hash files;
@@ -193,13 +223,41 @@ struct fs_file *stet_state_find_file_(const struct stet_fs_ctx *ctx, uint64_t in
 STET_CHECKED int stet_state_file_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_file **ret);
 STET_CHECKED int stet_state_freed_(struct stet_fs_ctx *ctx, uint64_t table, uint64_t first);
 /* Drops all that is remembered of an inode. */
-void stet_state_forget_(struct stet_fs_ctx *ctx, uint64_t ino);
+STET_CHECKED int stet_state_forget_(struct stet_fs_ctx *ctx, uint64_t ino);
 /* Changes go straight to the state that they are merged with: PLAIN, ordering, own inodes. */
 bool stet_state_direct_(const struct stet_fs_ctx *ctx, uint64_t ino);
 
+/* For undo.c. */
+struct fs_file *stet_state_file_of_(struct fs_state *state, uint64_t ino);
+void stet_state_drop_file_(struct fs_state *state, struct fs_file *file);
+void stet_state_drop_claim_(struct fs_state *state, uint64_t ino, enum stet_claim_kind kind);
+
+/* --- undo.c: before the state is changed --- */
+bool stet_undo_wanted_(const struct stet_fs_ctx *ctx); /* there is a savepoint */
+/* Takes undo->bytes. Nothing without a savepoint. */
+STET_CHECKED int stet_undo_note_(struct stet_fs_ctx *ctx, const struct fs_undo *undo);
+/* MINE, LAZY: what of [lo, hi) is not in it yet. */
+STET_CHECKED int stet_undo_note_ranges_(struct stet_fs_ctx *ctx, enum fs_undo_kind kind,
+					const struct fs_file *file, uint64_t lo, uint64_t hi);
+/* What is appended is about to be settled. */
+STET_CHECKED int stet_undo_note_append_(struct stet_fs_ctx *ctx, const struct fs_file *file);
+void stet_undo_clear_(struct fs_state *state);
+/* Of stet_txn_user_ops. */
+void stet_undo_mark_(void *user, uint64_t mark[STET_TXN_MARKS]);
+STET_CHECKED int stet_undo_roll_back_(void *user, const uint64_t mark[STET_TXN_MARKS]);
+void stet_undo_released_(void *user, const uint64_t first[STET_TXN_MARKS],
+			 const uint64_t top[STET_TXN_MARKS]);
+
+/* --- ranges.c --- */
+void stet_ranges_release_(struct fs_ranges *r);
 STET_CHECKED int stet_ranges_add_(struct fs_ranges *r, uint64_t lo, uint64_t hi);
+/* Takes out [lo, hi), which lies in one range. -ENOMEM: the range now ends at lo. */
+STET_CHECKED int stet_ranges_take_(struct fs_ranges *r, uint64_t lo, uint64_t hi);
+bool stet_ranges_has_(const struct fs_ranges *r, uint64_t at);
 /* The first part of [*at, end) outside the ranges: false = none. *at becomes its end. */
 bool stet_ranges_gap_(const struct fs_ranges *r, uint64_t *at, uint64_t end, uint64_t *ret_lo);
+/* The first range that ends behind `at`: false = none. */
+bool stet_ranges_next_(const struct fs_ranges *r, uint64_t at, struct fs_range *ret);
 
 /* --- locks (state.c) --- */
 STET_CHECKED int stet_fs_lock_(struct stet_fs_ctx *ctx, enum stet_lock_class class, uint64_t object,
@@ -305,7 +363,8 @@ STET_CHECKED int stet_extent_read_(struct stet_fs_ctx *ctx, const struct fs_exte
 uint16_t stet_extent_max_(const struct stet_fs_ctx *ctx);
 /* As cut, of all from lo on (where no extent is cut in two) and without looking: they are counted,
  * and freed, when the transaction is ordered. */
-STET_CHECKED int stet_extent_drop_later_(struct fs_file *file, uint64_t lo);
+STET_CHECKED int stet_extent_drop_later_(struct stet_fs_ctx *ctx, struct fs_file *file,
+					 uint64_t lo);
 /* At ordering: makes what was staged for the file fit the current state. lazily: what was dropped
  * for later is left to reclaim; else *ret_removed is how many blocks were mapped there. */
 STET_CHECKED int stet_extent_rebase_(struct stet_fs_ctx *ctx, struct fs_file *file, bool lazily,
@@ -361,6 +420,10 @@ void stet_staged_init_(struct fs_file *file);
 void stet_staged_release_(struct fs_file *file);
 void stet_staged_clear_(struct stet_fs_ctx *ctx, struct fs_file *file);
 /* Whether a write is to be staged (B1): the file is not locked as a whole, and need not be. */
+/* For undo.c: whether the one note makes the other one needless; to undo one. */
+bool stet_staged_covers_(const struct fs_undo *last, const struct fs_undo *next);
+STET_CHECKED int stet_staged_undo_(struct stet_fs_ctx *ctx, struct fs_file *file,
+				   const struct fs_undo *undo);
 bool stet_staged_wanted_(const struct fs_data *d);
 /* The write: locks, reserves, stages. */
 STET_CHECKED int stet_staged_write_(struct fs_data *d, uint64_t off, const uint8_t *data,

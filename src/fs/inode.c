@@ -492,9 +492,14 @@ int stet_fs_setattr(struct stet_fs_ctx *ctx, uint64_t ino, unsigned set,
 		return rc;
 	setattr_intent(ctx, set, attr, &n);
 	struct fs_file *file = stet_state_find_file_(ctx, ino);
-	if (file && (set & STET_FS_SET_MTIME))
+	if (file && (set & STET_FS_SET_MTIME)) {
+		rc = stet_undo_note_(ctx, &(struct fs_undo){ .kind = STET_UNDO_KEEP_MTIME,
+							     .ino = ino,
+							     .a = file->keep_mtime });
 		file->keep_mtime = file->append.len > 0 || stet_skiplist_count(&file->staged) > 0;
-	rc = stet_intent_send_(ctx, ino, &n, NULL);
+	}
+	if (!rc)
+		rc = stet_intent_send_(ctx, ino, &n, NULL);
 	if (!rc)
 		rc = stet_state_claim_(ctx, ino, STET_CLAIM_ALIVE);
 	if (rc)

@@ -146,9 +146,10 @@ int stet_fs_revert(struct stet_fs_ctx *ctx, const struct stet_fs_part *part)
 		rc = stet_txn_give_up(ctx->txn, is_given_up, (void *)(uintptr_t)part);
 	if (rc)
 		return rc;
-	for (size_t i = 0; i < part->ino_count; i++)
-		stet_state_forget_(ctx, part->ino[i]);
-	rc = settle_counts(ctx, part);
+	for (size_t i = 0; i < part->ino_count && !rc; i++)
+		rc = stet_state_forget_(ctx, part->ino[i]);
+	if (!rc)
+		rc = settle_counts(ctx, part);
 	if (rc)
 		stet_txn_doom(ctx->txn, rc);
 	return rc;

@@ -13,6 +13,7 @@
  *     levels (data.c). So it does when much is staged, if nobody else has anything locked in the file; and when
  *     more is staged than is the transaction's share of memory, as soon as it gets the lock.
  * B5. Pieces are added to, not joined: writing many small ones in any order costs no more than they are long.
+ * B6. A savepoint takes note of what lay in the bytes that are written after it (and of all, when it is settled).
  */
 #include <string.h>
 
@@ -189,13 +190,78 @@ static int carve(struct stet_fs_ctx *ctx, struct fs_file *file, uint64_t off, ui
 	return rc;
 }
 
+/* --- savepoints (B6): the range, then what lay in it: offset, length, bytes --- */
+#define NOTE_HEAD 16u
+#define NOTE_PIECE 12u
+
+static size_t note_size(const struct fs_file *file, uint64_t lo, uint64_t hi)
+{
+	uint64_t at = lo, from, to;
+	const uint8_t *bytes;
+	size_t size = NOTE_HEAD;
+
+	while (at < hi && stet_staged_next_(file, at, hi, &from, &to, &bytes)) {
+		size += NOTE_PIECE + (size_t)(to - from);
+		at = to;
+	}
+	return size;
+}
+
+static int note(struct stet_fs_ctx *ctx, const struct fs_file *file, uint64_t lo, uint64_t hi)
+{
+	struct fs_undo undo = { .kind = STET_UNDO_STAGED, .ino = file->ino };
+	uint64_t at = lo, from, to;
+	const uint8_t *bytes;
+	uint8_t *p;
+
+	if (!stet_undo_wanted_(ctx))
+		return 0;
+	undo.b = note_size(file, lo, hi);
+	undo.bytes = p = stet_alloc(undo.b);
+	if (!p)
+		return STET_FAIL(-ENOMEM, "no memory for a savepoint");
+	stet_put_le64(p, lo);
+	stet_put_le64(p + 8, hi);
+	p += NOTE_HEAD;
+	while (at < hi && stet_staged_next_(file, at, hi, &from, &to, &bytes)) {
+		stet_put_le64(p, from);
+		stet_put_le32(p + 8, (uint32_t)(to - from));
+		memcpy(p + NOTE_PIECE, bytes, (size_t)(to - from));
+		p += NOTE_PIECE + (to - from);
+		at = to;
+	}
+	return stet_undo_note_(ctx, &undo);
+}
+
+bool stet_staged_covers_(const struct fs_undo *last, const struct fs_undo *next)
+{
+	return stet_get_le64(last->bytes) <= stet_get_le64(next->bytes) &&
+	       stet_get_le64(last->bytes + 8) >= stet_get_le64(next->bytes + 8);
+}
+
+int stet_staged_undo_(struct stet_fs_ctx *ctx, struct fs_file *file, const struct fs_undo *undo)
+{
+	const uint8_t *p = undo->bytes + NOTE_HEAD, *end = undo->bytes + undo->b;
+	int rc = carve(ctx, file, stet_get_le64(undo->bytes), stet_get_le64(undo->bytes + 8));
+
+	while (p < end && !rc) {
+		uint32_t len = stet_get_le32(p + 8);
+
+		rc = put_piece(ctx, file, stet_get_le64(p), p + NOTE_PIECE, len);
+		p += NOTE_PIECE + len;
+	}
+	return rc;
+}
+
 static int insert(struct stet_fs_ctx *ctx, struct fs_file *file, uint64_t off, const uint8_t *data,
 		  size_t len)
 {
 	struct stet_skipnode *node = first_behind(file, off);
 	uint8_t key[KEY_BYTES];
-	int rc;
+	int rc = note(ctx, file, off, off + len);
 
+	if (rc)
+		return rc;
 	if (node && start_of(node) <= off && end_of(node) >= off + len) {
 		memcpy(((struct piece *)node->value)->b + (off - start_of(node)), data, len);
 		return 0;
@@ -265,6 +331,12 @@ static int stage(struct fs_data *d, uint64_t off, const uint8_t *data, size_t le
 		rc = insert(d->ctx, d->file, off, data, len);
 	if (rc)
 		return rc;
+	if (d->file->keep_mtime)
+		rc = stet_undo_note_(d->ctx, &(struct fs_undo){ .kind = STET_UNDO_KEEP_MTIME,
+								.ino = d->ino,
+								.a = 1 });
+	if (rc)
+		return rc;
 	d->file->keep_mtime = false;
 	stet_intent_init_(d->ctx, &n, STET_TOUCH_DATA_);
 	return stet_data_send_(d, &n, NULL);
@@ -294,6 +366,7 @@ int stet_staged_settle_(struct fs_data *d)
 
 	if (!file || stet_skiplist_count(&file->staged) == 0)
 		return 0;
+	rc = note(d->ctx, file, 0, UINT64_MAX);
 	for (struct stet_skipnode *node = stet_skiplist_first(&file->staged); node && !rc;
 	     node = stet_skiplist_next(node)) {
 		const struct piece *p = node->value;

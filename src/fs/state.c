@@ -6,7 +6,7 @@
  * T1. An inode that the transaction created is invisible to all others: it needs no locks, no read
  *     marks and no claims, and its extents are the transaction's own.
  * T2. A claim is kept once for each (inode, kind), so that 300,000 names in one directory cost one.
- * T3. Ranges are sorted, disjoint and do not touch each other.
+ * T3. While the transaction has savepoints, every change of it is noted first (undo.c).
  * T4. Whoever changes an inode holds EXISTS S on it. So who must see it unchanged (stat at LOCKING) holds
  *     EXISTS IX: those go together, and keep out all who change anything. The other levels let names be taken
  *     from a file that a transaction is changing, which is refused when it is ordered; at LOCKING nobody may
@@ -20,34 +20,16 @@
 
 #include <string.h>
 
-struct fs_created {
-	struct stet_hash_node node;
-};
-
 #define FIRST_TABLE_LOG2 4
 
 /* What of an inode's existence is locked. */
 #define EXISTS_ITSELF 0u
 #define EXISTS_NAMED 1u
 
-static void free_nodes(struct stet_hash *hash)
-{
-	struct stet_hash_node *node = stet_hash_first(hash);
-
-	while (node) {
-		struct stet_hash_node *next = stet_hash_next(hash, node);
-
-		stet_hash_remove(hash, node);
-		stet_free(stet_container_of(node, struct fs_created, node));
-		node = next;
-	}
-	stet_hash_release(hash);
-}
-
 static void free_file(struct fs_file *file)
 {
-	stet_vec_release(&file->mine.list);
-	stet_vec_release(&file->lazy.list);
+	stet_ranges_release_(&file->mine);
+	stet_ranges_release_(&file->lazy);
 	stet_vec_release(&file->rests);
 	stet_buf_release(&file->append);
 	stet_staged_release_(file);
@@ -61,7 +43,7 @@ static void release(void *user)
 
 	if (!state)
 		return;
-	free_nodes(&state->created);
+	stet_ranges_release_(&state->created);
 	STET_LIST_FOREACH_SAFE(pos, tmp, &state->claim_list)
 		stet_free(stet_container_of(pos, struct fs_claim, link));
 	STET_LIST_FOREACH_SAFE(pos, tmp, &state->file_list)
@@ -69,8 +51,16 @@ static void release(void *user)
 	stet_hash_release(&state->claims);
 	stet_hash_release(&state->files);
 	stet_vec_release(&state->freed);
+	stet_undo_clear_(state);
 	stet_free(state);
 }
+
+static const struct stet_txn_user_ops user_ops = {
+	.release = release,
+	.mark = stet_undo_mark_,
+	.roll_back = stet_undo_roll_back_,
+	.released = stet_undo_released_,
+};
 
 struct fs_state *stet_state_(const struct stet_fs_ctx *ctx)
 {
@@ -91,12 +81,12 @@ static int make(struct stet_fs_ctx *ctx, struct fs_state **ret)
 		state = stet_calloc(1, sizeof(*state));
 		if (!state)
 			return STET_FAIL(-ENOMEM, "no memory for a transaction's state");
-		stet_hash_init(&state->created, FIRST_TABLE_LOG2);
+		state->txn = ctx->txn;
 		stet_hash_init(&state->claims, FIRST_TABLE_LOG2);
 		stet_hash_init(&state->files, FIRST_TABLE_LOG2);
 		stet_list_init(&state->claim_list);
 		stet_list_init(&state->file_list);
-		stet_txn_set_user(ctx->txn, state, release);
+		stet_txn_set_user(ctx->txn, state, &user_ops);
 	}
 	*ret = state;
 	return 0;
@@ -106,7 +96,6 @@ static int make(struct stet_fs_ctx *ctx, struct fs_state **ret)
 
 int stet_state_created_(struct stet_fs_ctx *ctx, uint64_t ino)
 {
-	struct fs_created *made;
 	struct fs_state *state;
 	int rc;
 
@@ -115,20 +104,14 @@ int stet_state_created_(struct stet_fs_ctx *ctx, uint64_t ino)
 	rc = make(ctx, &state);
 	if (rc)
 		return rc;
-	made = stet_calloc(1, sizeof(*made));
-	if (!made)
-		return STET_FAIL(-ENOMEM, "no memory for a transaction's state");
-	rc = stet_hash_insert(&state->created, ino, &made->node);
-	if (rc)
-		stet_free(made);
-	return rc;
+	return stet_ranges_add_(&state->created, ino, ino + 1);
 }
 
 bool stet_state_is_created_(const struct stet_fs_ctx *ctx, uint64_t ino)
 {
 	struct fs_state *state = stet_state_(ctx);
 
-	return state && stet_hash_find(&state->created, ino);
+	return state && stet_ranges_has_(&state->created, ino);
 }
 
 bool stet_state_direct_(const struct stet_fs_ctx *ctx, uint64_t ino)
@@ -185,7 +168,10 @@ int stet_state_claim_(struct stet_fs_ctx *ctx, uint64_t ino, enum stet_claim_kin
 		return STET_FAIL(-ENOMEM, "no memory for a transaction's state");
 	claim->ino = ino;
 	claim->kind = kind;
-	rc = stet_hash_insert(&state->claims, claim_key(ino, kind), &claim->node);
+	rc = stet_undo_note_(
+		ctx, &(struct fs_undo){ .kind = STET_UNDO_CLAIM, .ino = ino, .a = (uint64_t)kind });
+	if (!rc)
+		rc = stet_hash_insert(&state->claims, claim_key(ino, kind), &claim->node);
 	if (rc) {
 		stet_free(claim);
 		return rc;
@@ -196,12 +182,16 @@ int stet_state_claim_(struct stet_fs_ctx *ctx, uint64_t ino, enum stet_claim_kin
 
 /* --- files --- */
 
-struct fs_file *stet_state_find_file_(const struct stet_fs_ctx *ctx, uint64_t ino)
+struct fs_file *stet_state_file_of_(struct fs_state *state, uint64_t ino)
 {
-	struct fs_state *state = stet_state_(ctx);
 	struct stet_hash_node *node = state ? stet_hash_find(&state->files, ino) : NULL;
 
 	return node ? stet_container_of(node, struct fs_file, node) : NULL;
+}
+
+struct fs_file *stet_state_find_file_(const struct stet_fs_ctx *ctx, uint64_t ino)
+{
+	return stet_state_file_of_(stet_state_(ctx), ino);
 }
 
 int stet_state_file_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_file **ret)
@@ -223,7 +213,9 @@ int stet_state_file_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_file **ret
 	file->ino = ino;
 	file->lazy_from = UINT64_MAX;
 	stet_staged_init_(file);
-	rc = stet_hash_insert(&state->files, ino, &file->node);
+	rc = stet_undo_note_(ctx, &(struct fs_undo){ .kind = STET_UNDO_FILE, .ino = ino });
+	if (!rc)
+		rc = stet_hash_insert(&state->files, ino, &file->node);
 	if (rc) {
 		stet_free(file);
 		return rc;
@@ -240,12 +232,15 @@ int stet_state_freed_(struct stet_fs_ctx *ctx, uint64_t table, uint64_t first)
 	struct fs_state *state;
 	int rc = make(ctx, &state);
 
+	if (!rc)
+		rc = stet_undo_note_(ctx, &(struct fs_undo){ .kind = STET_UNDO_FREED,
+							     .a = state->freed.n });
 	return rc ? rc : stet_vec_push(&state->freed, ((struct fs_freed){ table, first }));
 }
 
 /* --- forgetting --- */
 
-static void forget_claim(struct fs_state *state, uint64_t ino, enum stet_claim_kind kind)
+void stet_state_drop_claim_(struct fs_state *state, uint64_t ino, enum stet_claim_kind kind)
 {
 	struct fs_claim *claim = find_claim(state, ino, kind);
 
@@ -256,92 +251,32 @@ static void forget_claim(struct fs_state *state, uint64_t ino, enum stet_claim_k
 	stet_free(claim);
 }
 
-void stet_state_forget_(struct stet_fs_ctx *ctx, uint64_t ino)
+void stet_state_drop_file_(struct fs_state *state, struct fs_file *file)
+{
+	stet_hash_remove(&state->files, &file->node);
+	stet_list_del(&file->link);
+	free_file(file);
+}
+
+/* There are no savepoints: the write-set has given up something. */
+int stet_state_forget_(struct stet_fs_ctx *ctx, uint64_t ino)
 {
 	struct fs_state *state = stet_state_(ctx);
 	struct fs_file *file = stet_state_find_file_(ctx, ino);
-	struct stet_hash_node *made;
+	int rc = 0;
 
 	if (!state)
-		return;
-	for (unsigned kind = 0; kind < STET_CLAIM_KINDS; kind++)
-		forget_claim(state, ino, (enum stet_claim_kind)kind);
-	if (file) {
-		stet_hash_remove(&state->files, &file->node);
-		stet_list_del(&file->link);
-		stet_staged_clear_(ctx, file);
-		free_file(file);
-	}
-	made = stet_hash_find(&state->created, ino);
-	if (made) {
-		stet_hash_remove(&state->created, made);
-		stet_free(stet_container_of(made, struct fs_created, node));
-	}
-}
-
-/* --- ranges --- */
-
-/* The first range that ends at or behind `at` (n when there is none). */
-static size_t lower(const struct fs_ranges *r, uint64_t at)
-{
-	size_t lo = 0, hi = r->list.n;
-
-	while (lo < hi) {
-		size_t mid = lo + (hi - lo) / 2;
-
-		if (r->list.v[mid].hi < at)
-			lo = mid + 1;
-		else
-			hi = mid;
-	}
-	return lo;
-}
-
-int stet_ranges_add_(struct fs_ranges *r, uint64_t lo, uint64_t hi)
-{
-	size_t from = lower(r, lo);
-	size_t to = from;
-	int rc;
-
-	if (lo >= hi)
 		return 0;
-	for (; to < r->list.n && r->list.v[to].lo <= hi; to++) {
-		if (r->list.v[to].lo < lo)
-			lo = r->list.v[to].lo;
-		if (r->list.v[to].hi > hi)
-			hi = r->list.v[to].hi;
+	STET_ASSERT(!stet_undo_wanted_(ctx));
+	for (unsigned kind = 0; kind < STET_CLAIM_KINDS; kind++)
+		stet_state_drop_claim_(state, ino, (enum stet_claim_kind)kind);
+	if (file) {
+		stet_staged_clear_(ctx, file);
+		stet_state_drop_file_(state, file);
 	}
-	if (to == from) {
-		rc = stet_vec_reserve(&r->list, 1);
-		if (rc)
-			return rc;
-		memmove(&r->list.v[from + 1], &r->list.v[from],
-			(r->list.n - from) * sizeof(r->list.v[0]));
-		r->list.n++;
-	} else if (to - from > 1) {
-		memmove(&r->list.v[from + 1], &r->list.v[to],
-			(r->list.n - to) * sizeof(r->list.v[0]));
-		r->list.n -= to - from - 1;
-	}
-	r->list.v[from] = (struct fs_range){ lo, hi };
-	return 0;
-}
-
-bool stet_ranges_gap_(const struct fs_ranges *r, uint64_t *at, uint64_t end, uint64_t *ret_lo)
-{
-	size_t i = lower(r, *at);
-	uint64_t lo = *at;
-
-	/* Ranges do not touch (T3), so at most one step is needed. */
-	for (; i < r->list.n && r->list.v[i].lo <= lo; i++) {
-		if (r->list.v[i].hi > lo)
-			lo = r->list.v[i].hi;
-	}
-	if (lo >= end)
-		return false;
-	*ret_lo = lo;
-	*at = i < r->list.n && r->list.v[i].lo < end ? r->list.v[i].lo : end;
-	return true;
+	if (stet_ranges_has_(&state->created, ino))
+		rc = stet_ranges_take_(&state->created, ino, ino + 1);
+	return rc;
 }
 
 /* --- locks --- */

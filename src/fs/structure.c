@@ -272,9 +272,9 @@ static int fit_file(struct stet_fs_ctx *ctx, struct fs_file *file)
 	if (rc)
 		return rc;
 	/* What was cut off and not overwritten since may stay for reclaim. */
-	lazily = file->lazy.list.n > 0 && stet_blocks_(in.i.size) <= file->lazy_from;
+	lazily = file->lazy.count > 0 && stet_blocks_(in.i.size) <= file->lazy_from;
 	rc = stet_extent_rebase_(ctx, file, lazily, &removed);
-	if (rc || file->lazy.list.n == 0)
+	if (rc || file->lazy.count == 0)
 		return rc;
 	if (lazily)
 		return stet_orphan_mark_(ctx, file->ino, STET_ORPHAN_TRUNCATE, file->lazy_from);
@@ -292,7 +292,7 @@ static int settle_files(struct stet_fs_ctx *ctx, struct fs_state *state)
 	STET_LIST_FOREACH(pos, &state->file_list) {
 		struct fs_file *file = stet_container_of(pos, struct fs_file, link);
 
-		if (file->mine.list.n > 0)
+		if (file->mine.count > 0)
 			rc = fit_file(ctx, file);
 		if (!rc && stet_skiplist_count(&file->staged) > 0)
 			rc = write_staged(ctx, file);
@@ -346,7 +346,7 @@ void stet_fs_staged_(void *arg, struct stet_txn *txn, uint64_t *ret_blocks, uint
 		return;
 	STET_LIST_FOREACH(pos, &state->file_list) {
 		const struct fs_file *file = stet_container_of(pos, struct fs_file, link);
-		uint64_t ends = 2 * (uint64_t)(file->mine.list.n + file->lazy.list.n + 1);
+		uint64_t ends = 2 * (uint64_t)(file->mine.count + file->lazy.count + 1);
 		uint64_t blocks, bytes;
 
 		stet_staged_need_(file, &blocks, &bytes);

@@ -112,5 +112,10 @@ typedef int stet_tree_visit_fn(void *arg, const struct stet_node_ptr *ptr, uint3
 			       const uint8_t *node);
 STET_CHECKED int stet_tree_walk(struct stet_cache *cache, uint32_t tree,
 				const struct stet_root *root, stet_tree_visit_fn *fn, void *arg);
+/* The same of the nodes that lie above an address, without reading others. Only for trees whose nodes are written
+ * at rising addresses: below a node that lies no higher, none does. */
+STET_CHECKED int stet_tree_walk_above(struct stet_cache *cache, uint32_t tree,
+				      const struct stet_root *root, uint64_t after,
+				      stet_tree_visit_fn *fn, void *arg);
 
 #endif

@@ -12,47 +12,62 @@ static int visit(struct stet_tree_cursor *cur, uint32_t level, stet_tree_visit_f
 	return fn(arg, &ptr, level, stet_tree_path_node_(cur, level));
 }
 
-/* Unpins what has no more children, from `level` up; the next child to visit is then
- * index[*ret_level] of the lowest node left. Returns whether there is one. */
-static bool climb(struct stet_tree_cursor *cur, uint32_t level, uint32_t *ret_level)
+/* Goes on at child index[*level] of the node of *level, or higher up: the next child above `after` is pinned,
+ * and *level is its. False: there is none. */
+static int next_child(struct stet_tree_cursor *cur, uint64_t after, uint32_t *level,
+		      bool *ret_found)
 {
-	while (level < cur->root.level) {
-		stet_cnode_unpin(cur->path[level]);
-		cur->path[level] = NULL;
-		level++;
-		cur->index[level]++;
-		if (cur->index[level] < stet_node_count(stet_tree_path_node_(cur, level))) {
-			*ret_level = level;
-			return true;
+	struct stet_node_ptr ptr;
+
+	for (;;) { /* bounded: each round passes a child, or leaves a node */
+		if (*level == 0 ||
+		    cur->index[*level] >= stet_node_count(stet_tree_path_node_(cur, *level))) {
+			if (*level == cur->root.level) {
+				*ret_found = false;
+				return 0;
+			}
+			stet_cnode_unpin(cur->path[*level]);
+			cur->path[*level] = NULL;
+			cur->index[++*level]++;
+			continue;
 		}
+		stet_tree_path_ptr_(cur, *level - 1, &ptr);
+		if (ptr.addr.v > after)
+			break;
+		cur->index[*level]++;
 	}
-	return false;
+	*ret_found = true;
+	return stet_tree_path_down_(cur, (*level)--);
 }
 
-int stet_tree_walk(struct stet_cache *cache, uint32_t tree, const struct stet_root *root,
-		   stet_tree_visit_fn *fn, void *arg)
+int stet_tree_walk_above(struct stet_cache *cache, uint32_t tree, const struct stet_root *root,
+			 uint64_t after, stet_tree_visit_fn *fn, void *arg)
 {
 	struct stet_tree_cursor cur;
 	uint32_t level = root->level;
-	bool more = level > 0;
+	bool more = true;
 	int rc;
 
-	if (stet_tree_is_empty_(root))
+	if (stet_tree_is_empty_(root) || root->ptr.addr.v <= after)
 		return 0;
 	stet_tree_cursor_init(&cur, cache, tree, root);
 	rc = stet_tree_path_top_(&cur);
 	if (!rc)
 		rc = visit(&cur, level, fn, arg);
-	while (!rc && more) {
-		rc = stet_tree_path_down_(&cur, level);
-		if (rc)
+	cur.index[level] = 0;
+	while (!rc) {
+		rc = next_child(&cur, after, &level, &more);
+		if (rc || !more)
 			break;
-		level--;
 		cur.index[level] = 0;
 		rc = visit(&cur, level, fn, arg);
-		if (!rc && level == 0)
-			more = climb(&cur, level, &level);
 	}
 	stet_tree_cursor_release(&cur);
 	return rc;
+}
+
+int stet_tree_walk(struct stet_cache *cache, uint32_t tree, const struct stet_root *root,
+		   stet_tree_visit_fn *fn, void *arg)
+{
+	return stet_tree_walk_above(cache, tree, root, 0, fn, arg);
 }

@@ -514,6 +514,11 @@ uint64_t stet_engine_random(struct stet_engine *engine)
 	return stet_random_next(&engine->random);
 }
 
+uint64_t stet_engine_peek_ino(const struct stet_engine *engine)
+{
+	return engine->next_ino;
+}
+
 uint64_t stet_engine_next_ino(struct stet_engine *engine)
 {
 	return engine->next_ino++;

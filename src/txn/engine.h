@@ -28,8 +28,10 @@ struct stet_engine_config {
 	int64_t flush_interval_ns; /* plain operations reach the log at latest after this */
 	uint64_t checkpoint_bytes; /* log bytes between checkpoints; 0 = by the volume's size */
 	uint64_t delta_bytes;      /* the delta's share of cache_bytes; 0 = a quarter */
-	uint64_t seed;             /* for the containers' private randomness */
-	bool read_only;            /* nothing is written, not even by recovery */
+	uint64_t
+		spill_bytes; /* of a write-set that spills; 0 = by cache_bytes; half of what its data may take */
+	uint64_t seed;      /* for the containers' private randomness */
+	bool read_only;     /* nothing is written, not even by recovery */
 	bool accept_prefix; /* recovery=prefix: show what lies before a corruption (read-only) */
 	struct stet_clock *clock; /* borrowed until close */
 };
@@ -108,6 +110,7 @@ uint64_t stet_engine_random(struct stet_engine *engine);
 
 /* Gives the next inode number; never given again (the log carries the high-water mark). */
 uint64_t stet_engine_next_ino(struct stet_engine *engine);
+uint64_t stet_engine_peek_ino(const struct stet_engine *engine); /* what that will give */
 
 /* --- views --- */
 /* The committed state as of now, kept until closed. -ENOMEM. */

@@ -356,6 +356,7 @@ int stet_txn_order(struct stet_txn *txn, struct stet_ticket *ticket, uint64_t *r
 	STET_ASSERT(!txn->ordered);
 	if (engine->failed && !txn->read_only)
 		return stet_engine_refuse_(engine);
+	stet_save_release_all_(txn); /* nothing is given back from here on but by ending it */
 	stamp.now_ns = stet_engine_now(engine);
 	stamp.serial = stet_log_last_serial(engine->log) + 1;
 	rc = txn->level == STET_LEVEL_PLAIN ? 0 : validate(txn);

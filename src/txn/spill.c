@@ -9,6 +9,7 @@
  *     recovery finds all of it.
  * P4. The places of data that a run names are the run's own until a checkpoint has made them live (or
  *     not: then they are dropped there).
+ *     What savepoints may come back to stays, too (keep.c).
  * P5. One spill at a time for the whole volume; entries stay readable in memory until it is written.
  */
 #include "base/assert.h"
@@ -22,77 +23,139 @@
 
 static uint64_t set_share(const struct stet_engine *engine)
 {
-	return engine->config.cache_bytes / 8;
+	uint64_t bytes = engine->config.spill_bytes;
+
+	return bytes ? bytes : engine->config.cache_bytes / 8;
 }
 
 static uint64_t data_share(const struct stet_engine *engine)
 {
-	return engine->dirty_limit_bytes / 2;
+	uint64_t bytes = engine->config.spill_bytes;
+
+	return bytes ? 2 * bytes : engine->dirty_limit_bytes / 2;
 }
 
 /* --- stealing --- */
-static int steal_entry(struct stet_job *job, struct stet_skipnode *node)
+static int steal_version(struct stet_job *job, const uint8_t *key, const struct stet_version *v)
 {
-	struct stet_version *v = node->value;
-	const uint8_t *key = stet_skipnode_key(node);
+	uint64_t first = stet_key_suffix_u64(key);
 	uint16_t run;
+	int rc = 0;
 
-	int rc = stet_place_(job, STET_SEGK_BULK, stet_key_object(key), stet_key_suffix_u64(key),
-			     v->buf, v->from, v->count, &run);
-	if (!rc && run < v->count)
-		rc = stet_set_split_(job->txn, node, run);
+	if (!v || v->kind != STET_V_BUF)
+		return 0;
+	for (uint16_t done = 0; done < v->count && !rc; done = (uint16_t)(done + run))
+		rc = stet_place_(job, STET_SEGK_BULK, stet_key_object(key), first + done, v->buf,
+				 (uint16_t)(v->from + done), (uint16_t)(v->count - done), &run);
 	return rc;
 }
 
+/* What savepoints need is placed as well. */
 static int steal(struct stet_job *job)
 {
 	struct stet_txn *txn = job->txn;
+	const struct stet_undo_list *finals = &txn->saves.finals;
+	int rc = 0;
 
-	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node;
-	     node = stet_skiplist_next(node)) {
-		const struct stet_version *v = node->value;
-
-		if (v->kind != STET_V_BUF)
-			continue;
-		int rc = steal_entry(job, node);
-		if (rc)
-			return rc;
-	}
-	txn->buf_bytes = 0;
-	return 0;
+	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node && !rc;
+	     node = stet_skiplist_next(node))
+		rc = steal_version(job, stet_skipnode_key(node), node->value);
+	for (size_t i = 0; i < finals->list.n && !rc; i++)
+		rc = steal_version(job, finals->list.v[i]->key, finals->list.v[i]->old);
+	if (!rc)
+		txn->buf_bytes = 0;
+	return rc;
 }
 
 /* --- the run --- */
+
+/* The entries in key order. An extent whose blocks lie in several places becomes several items; among the
+ * keys of those there may be others, of extents that it has replaced. */
 struct source {
 	struct stet_job *job;
 	struct stet_skipnode *node;
-	int64_t items; /* added, tombstones included */
+	struct stet_version *cut; /* an extent that is being given in pieces; NULL: none */
+	struct stet_key key;      /* of its piece that was given last */
+	struct stet_key next;     /* of its next piece */
+	uint16_t done;            /* blocks of it that were given */
+	int64_t items;            /* added, tombstones included */
 	uint8_t value[STET_EXTENT_VALUE_MAX];
 };
+
+static int give_piece(struct source *src, struct stet_change *ret)
+{
+	struct stet_version *v = src->cut;
+	struct stet_val piece = { .buf = v->buf,
+				  .buf_from = (uint16_t)(v->from + src->done),
+				  .buf_count = 1,
+				  .birth = v->birth };
+	uint64_t ino = stet_key_object(src->key.b);
+	uint64_t block = stet_key_suffix_u64(src->key.b);
+	const struct stet_addr *addr = &v->buf->addr[piece.buf_from];
+
+	while (src->done + piece.buf_count < v->count &&
+	       addr[piece.buf_count].v == addr[0].v + piece.buf_count &&
+	       stet_addr_seg(addr[piece.buf_count]) == stet_addr_seg(addr[0]))
+		piece.buf_count++;
+	*ret = (struct stet_change){
+		.key = src->key.b,
+		.key_bytes = src->key.bytes,
+		.value = src->value,
+		.value_bytes = (uint16_t)stet_val_encode_(&piece, src->value),
+	};
+	src->done = (uint16_t)(src->done + piece.buf_count);
+	if (src->done == v->count)
+		src->cut = NULL;
+	else
+		stet_key_extent(&src->next, ino, block + piece.buf_count);
+	return 1;
+}
+
+/* How the next entry lies to the next piece: below 0 before it. */
+static int order(const struct source *src)
+{
+	return src->node ? stet_key_cmp(stet_skipnode_key(src->node), src->node->key_len,
+					src->next.b, src->next.bytes)
+			 : 1;
+}
 
 static int next_entry(void *arg, struct stet_change *ret)
 {
 	struct source *src = arg;
-	struct stet_skipnode *node = src->node;
+	struct stet_version *v;
 
-	while (node && !stet_version_is_final_(node->value))
-		node = stet_skiplist_next(node);
-	if (!node)
+	while (src->node && !stet_version_is_final_(src->node->value) &&
+	       !(src->cut && order(src) >= 0))
+		src->node = stet_skiplist_next(src->node);
+	if (src->cut && order(src) >= 0) {
+		if (order(src) == 0) { /* the piece takes its place */
+			((struct stet_version *)src->node->value)->spilling = true;
+			src->node = stet_skiplist_next(src->node);
+		}
+		src->key = src->next;
+		return give_piece(src, ret);
+	}
+	if (!src->node)
 		return 0;
-	struct stet_version *v = node->value;
-	src->node = stet_skiplist_next(node);
+	v = src->node->value;
 	v->spilling = true;
+	if (v->kind == STET_V_BUF) {
+		STET_ASSERT(!src->cut); /* extents do not overlap */
+		src->cut = v;
+		src->done = 0;
+		src->key.bytes = src->node->key_len;
+		memcpy(src->key.b, stet_skipnode_key(src->node), src->node->key_len);
+		src->node = stet_skiplist_next(src->node);
+		return give_piece(src, ret);
+	}
 	*ret = (struct stet_change){
-		.key = stet_skipnode_key(node),
-		.key_bytes = node->key_len,
+		.key = stet_skipnode_key(src->node),
+		.key_bytes = src->node->key_len,
 		.value = v->b,
 		.value_bytes = v->bytes,
 		.tombstone = v->kind == STET_V_DEL,
 	};
-	if (v->kind == STET_V_BUF) {
-		ret->value = src->value;
-		ret->value_bytes = (uint16_t)stet_version_encode_(v, src->value);
-	}
+	src->node = stet_skiplist_next(src->node);
 	return 1;
 }
 
@@ -214,40 +277,61 @@ static void free_bulk(struct stet_job *job)
 {
 	stet_vec_release(&job->run_new);
 	stet_vec_release(&job->run_old);
+	stet_vec_release(&job->out_new);
 	stet_rangeset_release(&job->run_data);
+	stet_point_free_(job->txn, job->point_before);
+	stet_point_free_(job->txn, job->point);
 	stet_job_destroy_(job);
+}
+
+static uint64_t unplaced(const struct stet_version *v)
+{
+	if (!v || v->kind != STET_V_BUF || stet_databuf_placed(v->buf, v->from, v->count))
+		return 0;
+	return (uint64_t)v->count * STET_BLOCK_SIZE;
 }
 
 static uint64_t unplaced_in(const struct stet_txn *txn)
 {
+	const struct stet_undo_list *finals = &txn->saves.finals;
 	uint64_t sum = 0;
 
 	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node;
-	     node = stet_skiplist_next(node)) {
-		const struct stet_version *v = node->value;
-
-		if (v->kind == STET_V_BUF && !stet_databuf_placed(v->buf, v->from, v->count))
-			sum += (uint64_t)v->count * STET_BLOCK_SIZE;
-	}
+	     node = stet_skiplist_next(node))
+		sum += unplaced(node->value);
+	for (size_t i = 0; i < finals->list.n; i++)
+		sum += unplaced(finals->list.v[i]->old);
 	return sum;
+}
+
+static void forget_nodes(struct stet_engine *engine, const struct stet_node_ptr *nodes, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		stet_cache_forget(engine->cache, &nodes[i]);
 }
 
 /* Nothing was written: nodes are forgotten, buffers lose their places, the entries stay. */
 static void undo(struct stet_job *job)
 {
 	struct stet_engine *engine = job->engine;
-	STET_VEC(struct stet_node_ptr) lost = { job->run_new.v, job->run_new.n, job->run_new.cap };
+	struct stet_txn *txn = job->txn;
+	STET_VEC(struct stet_node_ptr) run = { job->run_new.v, job->run_new.n, job->run_new.cap };
+	STET_VEC(struct stet_node_ptr) out = { job->out_new.v, job->out_new.n, job->out_new.cap };
 
 	stet_vec_init(&job->run_new);
+	stet_vec_init(&job->out_new);
 	if (job->group)
 		stet_log_abandon(job->group);
 	stet_placed_undo_(job);
-	unmark(job->txn);
-	job->txn->buf_bytes = unplaced_in(job->txn);
+	unmark(txn);
+	txn->buf_bytes = unplaced_in(txn);
+	stet_space_unreserve(engine->space, job->out_reserved);
+	txn->promised -= job->out_reserved;
 	free_bulk(job);
-	for (size_t i = 0; i < lost.n; i++)
-		stet_cache_forget(engine->cache, &lost.v[i]);
-	stet_vec_release(&lost);
+	forget_nodes(engine, run.v, run.n); /* no longer pinned */
+	forget_nodes(engine, out.v, out.n);
+	stet_vec_release(&run);
+	stet_vec_release(&out);
 }
 
 int stet_txn_spill(struct stet_txn *txn, struct stet_job **ret)
@@ -271,6 +355,11 @@ int stet_txn_spill(struct stet_txn *txn, struct stet_job **ret)
 		rc = steal(job);
 	if (!rc && set_full)
 		rc = build_run(job);
+	if (!rc && set_full && stet_save_in_interval_(&txn->saves)) {
+		rc = stet_keep_prepare_(job);
+		if (!rc)
+			rc = stet_swap_out_(job);
+	}
 	if (!rc)
 		rc = stet_log_end(job->group, STET_PSEG_PAYLOAD, 0, stet_engine_now(engine), false);
 	if (rc) {
@@ -285,13 +374,6 @@ int stet_txn_spill(struct stet_txn *txn, struct stet_job **ret)
 	return 1;
 }
 
-static void drop_node(struct stet_engine *engine, const struct stet_node_ptr *ptr, uint64_t cut)
-{
-	stet_ignore(stet_space_drop(engine->space, ptr->addr, STET_NODE_BLOCKS, 0, cut),
-		    "without memory the blocks stay held until the next open");
-	stet_cache_forget(engine->cache, ptr);
-}
-
 static int net_data(void *arg, struct stet_addr addr, uint32_t blocks, uint64_t birth)
 {
 	struct stet_txn *txn = arg;
@@ -301,7 +383,8 @@ static int net_data(void *arg, struct stet_addr addr, uint32_t blocks, uint64_t 
 		return 0;
 	}
 	txn->run_blocks -= blocks;
-	return stet_space_drop(txn->engine->space, addr, blocks, 0, 0);
+	stet_keep_lost_data_(txn, addr, blocks);
+	return 0;
 }
 
 /* The run shows what the transaction will really need; operations reserved for the worst. */
@@ -313,33 +396,62 @@ static void shrink_promise(struct stet_txn *txn)
 	uint64_t need = node_blocks + node_blocks / 2 + set_blocks +
 			txn->run_blocks * sb->data_copies + 16;
 
+	need += txn->saves.kept_nodes * sb->meta_copies * 3 / 2 +
+		txn->saves.kept_blocks * sb->data_copies;
 	if (need >= txn->promised)
 		return;
 	stet_space_unreserve(txn->engine->space, txn->promised - need);
 	txn->promised = need;
 }
 
-static void spilled(struct stet_job *job)
+static void raise_mark(struct stet_txn *txn, struct stet_addr addr, uint32_t blocks)
 {
-	struct stet_engine *engine = job->engine;
+	if (addr.v + blocks - 1 > txn->saves.mark)
+		txn->saves.mark = addr.v + blocks - 1;
+}
+
+/* K2 of keep.c */
+static void mark_places(const struct stet_job *job)
+{
+	for (size_t i = 0; i < job->placed.n; i++) {
+		const struct stet_placed *p = &job->placed.v[i];
+
+		raise_mark(job->txn, p->buf->addr[p->from], p->count);
+	}
+	for (size_t i = 0; i < job->run_new.n; i++)
+		raise_mark(job->txn, job->run_new.v[i].addr, STET_NODE_BLOCKS);
+	for (size_t i = 0; i < job->out_new.n; i++)
+		raise_mark(job->txn, job->out_new.v[i].addr, STET_NODE_BLOCKS);
+}
+
+static void take_run(struct stet_job *job)
+{
 	struct stet_txn *txn = job->txn;
 
-	stet_log_complete(job->group);
-	engine->bulk_writes++;
-	stet_placed_done_(job);
-	if (!job->with_run) {
-		free_bulk(job);
-		return;
-	}
+	stet_keep_before_(job);
 	txn->run = job->run;
 	txn->have_run = true;
 	for (size_t i = 0; i < job->run_old.n; i++)
-		drop_node(engine, &job->run_old.v[i], 0);
+		stet_keep_lost_node_(txn, &job->run_old.v[i]);
 	txn->run_nodes += job->run_new.n - job->run_old.n;
 	stet_ignore(stet_rangeset_net(&job->run_data, net_data, txn),
 		    "without memory the blocks stay held until the next open");
+	stet_set_rooted_(txn);
+	if (job->point)
+		stet_swap_done_(job);
 	stet_set_spilled_(txn);
+	stet_keep_after_(job);
 	shrink_promise(txn);
+}
+
+static void spilled(struct stet_job *job)
+{
+	stet_log_complete(job->group);
+	job->engine->bulk_writes++;
+	stet_placed_done_(job);
+	mark_places(job);
+	if (job->with_run)
+		take_run(job);
 	free_bulk(job);
 }
 

@@ -38,6 +38,7 @@ static void txn_init(struct stet_txn *txn, struct stet_engine *engine, enum stet
 	stet_skiplist_init(&txn->set, stet_engine_random(engine), 0);
 	stet_skiplist_init(&txn->reads, stet_engine_random(engine), 0);
 	stet_ticket_queue_init(&txn->spill_waiters);
+	txn->saves.interval = 1; /* point 0 is the beginning */
 	stet_vec_init(&txn->ranges);
 	stet_text_init(&txn->conflict);
 	stet_list_init(&txn->link);
@@ -120,8 +121,9 @@ void stet_txn_end(struct stet_txn *txn)
 		txn->ended = true; /* the end of the job ends it */
 		return;
 	}
-	if (txn->user_release)
-		txn->user_release(txn->user);
+	stet_save_release_all_(txn);
+	if (txn->user)
+		txn->user_ops->release(txn->user);
 	stet_cache_charge(engine->cache, -(int64_t)txn->user_bytes);
 	if (!txn->ordered)
 		stet_spill_abort_(txn);
@@ -420,7 +422,28 @@ bool stet_short_of_slots_(const struct stet_engine *engine, uint32_t spare, uint
 	return u.slots_free < want;
 }
 
-/* What the write-set takes at most, with what ordering makes of it. */
+static void add_need(const struct stet_version *v, size_t key_bytes, uint64_t *blocks,
+		     uint64_t *bytes)
+{
+	*bytes += key_bytes + ITEM_BYTES;
+	if (!v)
+		return;
+	*bytes += v->bytes;
+	if (v->kind == STET_V_BUF) {
+		*blocks += v->count;
+		*bytes += 2 * EXTENT_BYTES; /* itself, and a rest of what it was cut from */
+	} else if (!stet_version_is_final_(v)) {
+		*bytes += STET_INLINE_MAX; /* of the value that it is merged with */
+	}
+}
+
+static void add_records(const struct stet_undo_list *records, uint64_t *blocks, uint64_t *bytes)
+{
+	for (size_t i = 0; i < records->list.n; i++)
+		add_need(records->list.v[i]->old, records->list.v[i]->key_bytes, blocks, bytes);
+}
+
+/* What the write-set takes at most, with what ordering makes of it; or that of a savepoint. */
 static uint64_t needed_blocks(struct stet_txn *txn)
 {
 	const struct stet_engine *engine = txn->engine;
@@ -431,17 +454,12 @@ static uint64_t needed_blocks(struct stet_txn *txn)
 	if (engine->hooks.staged)
 		engine->hooks.staged(engine->hooks.arg, txn, &blocks, &bytes);
 	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node;
-	     node = stet_skiplist_next(node)) {
-		const struct stet_version *v = node->value;
-
-		bytes += node->key_len + v->bytes + ITEM_BYTES;
-		if (v->kind == STET_V_BUF) {
-			blocks += v->count;
-			bytes += 2 * EXTENT_BYTES; /* itself, and a rest of what it was cut from */
-		} else if (!stet_version_is_final_(v)) {
-			bytes += STET_INLINE_MAX; /* of the value that it is merged with */
-		}
-	}
+	     node = stet_skiplist_next(node))
+		add_need(node->value, node->key_len, &blocks, &bytes);
+	add_records(&txn->saves.finals, &blocks, &bytes);
+	add_records(&txn->saves.others, &blocks, &bytes);
+	blocks += txn->saves.kept_blocks;
+	nodes += txn->saves.kept_nodes * sb->meta_copies;
 	need = (blocks + txn->run_blocks) * sb->data_copies + nodes + nodes / 2 +
 	       bytes * 2 / STET_BLOCK_SIZE * sb->meta_copies + 16;
 	return need + need / 4;
@@ -589,10 +607,10 @@ int stet_txn_read_range(struct stet_txn *txn, const struct stet_key *from,
 	return rc;
 }
 
-void stet_txn_set_user(struct stet_txn *txn, void *user, void (*release)(void *user))
+void stet_txn_set_user(struct stet_txn *txn, void *user, const struct stet_txn_user_ops *ops)
 {
 	txn->user = user;
-	txn->user_release = release;
+	txn->user_ops = ops;
 }
 
 void *stet_txn_user(const struct stet_txn *txn)

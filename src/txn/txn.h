@@ -149,16 +149,38 @@ bool stet_txn_own_buf(struct stet_txn *txn, const struct stet_key *key,
 		      struct stet_databuf **ret_buf, uint16_t *ret_from, uint16_t *ret_count);
 
 /* The transaction gives up its changes to the keys that fn picks: they are again as others see them. What it
- * locked stays locked. Any failure dooms it. Only while it does not spill; not PLAIN. */
+ * locked stays locked. Its savepoints are gone. Any failure dooms it. Only while it does not spill; not PLAIN. */
 typedef bool stet_txn_key_fn(void *arg, const struct stet_key *key);
 STET_CHECKED int stet_txn_give_up(struct stet_txn *txn, stet_txn_key_fn *fn, void *arg);
 
+/* --- savepoints: not PLAIN, and only while it does not spill --- */
+/* Marks what was done so far; O(1). Ids rise from 1. -EOVERFLOW, -ENOMEM, what it was doomed with. */
+STET_CHECKED int stet_txn_savepoint(struct stet_txn *txn, uint64_t *ret_savepoint);
+/* What was done since the savepoint is undone; later ones are gone, it stays. Locks and reads stay. -ENOENT, or
+ * what it was doomed with; any other failure dooms it. */
+STET_CHECKED int stet_txn_rollback_to(struct stet_txn *txn, uint64_t savepoint);
+/* The savepoint and later ones are forgotten; what was done stays. -ENOENT, or what it was doomed with. */
+STET_CHECKED int stet_txn_savepoint_release(struct stet_txn *txn, uint64_t savepoint);
+
 /* --- room for the layer above: structural claims and staged appends hang here --- */
-void stet_txn_set_user(struct stet_txn *txn, void *user, void (*release)(void *user));
+#define STET_TXN_MARKS 2u
+struct stet_txn_user_ops {
+	void (*release)(void *user);
+	/* A savepoint: what it takes to come back. What was marked before there was a user is zeros. */
+	void (*mark)(void *user, uint64_t mark[STET_TXN_MARKS]);
+	/* Back to it; failing dooms the transaction. */
+	int (*roll_back)(void *user, const uint64_t mark[STET_TXN_MARKS]);
+	/* The savepoint with `first`, and all later ones, are gone; the newest is that with `top`, NULL: none. */
+	void (*released)(void *user, const uint64_t first[STET_TXN_MARKS],
+			 const uint64_t top[STET_TXN_MARKS]);
+};
+void stet_txn_set_user(struct stet_txn *txn, void *user, const struct stet_txn_user_ops *ops);
 void *stet_txn_user(const struct stet_txn *txn);
 /* What hangs there takes so many bytes more (less) of memory. Forgotten at the end. */
 void stet_txn_hold(struct stet_txn *txn, int64_t bytes);
 bool stet_txn_holds_much(const struct stet_txn *txn); /* more than its share */
+/* The newest savepoint's mark, NULL: there is none. */
+const uint64_t *stet_txn_save_mark(const struct stet_txn *txn);
 
 /* The transaction has staged more than its share: place data early, spill its write-set. Returns 1 with a
  * job to perform (then finish), 0 when it is within its share. Called between operations. */

@@ -9,6 +9,7 @@
 #include "txn/engine.h"
 #include "txn/lock.h"
 #include "txn/rangeset.h"
+#include "txn/save.h"
 #include "txn/txn.h"
 
 /* --- versions: what a key was given at a serial --- */
@@ -40,6 +41,7 @@ struct stet_version {
 	enum stet_vkind kind;
 	uint16_t bytes;           /* BYTES, INTENT */
 	uint16_t from, count;     /* BUF: blocks of buf */
+	uint32_t noted;           /* write-sets: the newest savepoint with a record of the key */
 	struct stet_databuf *buf; /* BUF: one reference */
 	uint64_t birth;           /* BUF; 0 = the serial */
 	struct stet_patch *patch; /* BUF: owned; NULL = whole blocks */
@@ -162,6 +164,9 @@ struct stet_job {
 	struct stet_run run;
 	STET_VEC(struct stet_node_ptr) run_new, run_old; /* nodes that came and went */
 	struct stet_rangeset run_data;                   /* places; birth 1 = of the old run */
+	struct stet_point *point, *point_before;         /* to be kept for savepoints; NULL: none */
+	STET_VEC(struct stet_node_ptr) out_new;          /* nodes of what is swapped out */
+	uint64_t out_reserved;                           /* blocks for them */
 };
 
 STET_CHECKED int stet_job_create_(struct stet_engine *engine, enum stet_job_kind kind,
@@ -275,6 +280,8 @@ void stet_delta_prune_(struct stet_engine *engine, struct stet_dnode *dnode);
 bool stet_delta_needed_(const struct stet_engine *engine, uint64_t serial, uint64_t next_serial);
 /* A buffer's blocks that no root names are given back when its last reference goes. */
 void stet_buf_put_(struct stet_engine *engine, struct stet_databuf *buf);
+/* The same; nobody needs the blocks once everything up to cut is in a root (0: at once). */
+void stet_buf_put_at_(struct stet_engine *engine, struct stet_databuf *buf, uint64_t cut);
 
 /* read.c: one key in (root, runs, delta) at a serial */
 STET_CHECKED int stet_read_at_(struct stet_engine *engine, const struct stet_rootref *root,
@@ -355,6 +362,7 @@ struct stet_txn {
 	struct stet_job *spilling;      /* in flight, or NULL */
 	bool ended;                     /* stet_txn_end came while spilling */
 	struct stet_ticket_queue spill_waiters;
+	struct stet_saves saves;
 	uint64_t promised; /* blocks reserved */
 	uint64_t counted;  /* what it was found to need when that was last counted */
 
@@ -367,7 +375,7 @@ struct stet_txn {
 	struct stet_key *conflict_key; /* owned; NULL: none */
 	const char *conflict_why;
 	void *user;
-	void (*user_release)(void *user);
+	const struct stet_txn_user_ops *user_ops; /* of user; NULL: there is none */
 	uint64_t user_bytes;
 	bool lock_pages;
 };
@@ -377,10 +385,16 @@ struct stet_read_range {
 
 /* writeset.c */
 void stet_set_clear_(struct stet_txn *txn);
-/* Drops the entries that `spilling` marks; their places are the run's now. */
+/* The places of the entries that `spilling` marks are the run's now; spilled drops these entries. */
+void stet_set_rooted_(struct stet_txn *txn);
 void stet_set_spilled_(struct stet_txn *txn);
-/* The extent entry at node keeps `blocks`; the rest becomes an entry of its own. */
-STET_CHECKED int stet_set_split_(struct stet_txn *txn, struct stet_skipnode *node, uint16_t blocks);
+/* Puts the key back to what it had (NULL: nothing). Takes `old`, which is accounted for, but on failure. */
+STET_CHECKED int stet_set_restore_(struct stet_txn *txn, const struct stet_key *key,
+				   struct stet_version *old);
+void stet_set_drop_finals_(struct stet_txn *txn);
+/* Counts a version in or out; drop frees it too. */
+void stet_set_account_(struct stet_txn *txn, const struct stet_version *v, bool add);
+void stet_set_drop_version_(struct stet_txn *txn, struct stet_version *v);
 struct stet_version *stet_set_find_(struct stet_txn *txn, const void *key, size_t key_bytes);
 STET_CHECKED int stet_set_put_(struct stet_txn *txn, const struct stet_key *key,
 			       struct stet_version *v);

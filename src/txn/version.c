@@ -112,19 +112,24 @@ size_t stet_val_encode_(const struct stet_val *val, uint8_t *out)
 }
 
 /* Gives back the places of a buffer that is about to go and that no root names (V2). */
-static void drop_places(struct stet_engine *engine, struct stet_databuf *buf)
+static void drop_places(struct stet_engine *engine, struct stet_databuf *buf, uint64_t cut)
 {
 	for (uint32_t i = 0; i < buf->block_count; i++) {
 		if (stet_addr_is_none(buf->addr[i]) || buf->rooted >> i & 1)
 			continue;
-		stet_ignore(stet_space_drop(engine->space, buf->addr[i], 1, 0, engine->serial),
+		stet_ignore(stet_space_drop(engine->space, buf->addr[i], 1, 0, cut),
 			    "without memory the block stays held until the next open");
 	}
 }
 
-void stet_buf_put_(struct stet_engine *engine, struct stet_databuf *buf)
+void stet_buf_put_at_(struct stet_engine *engine, struct stet_databuf *buf, uint64_t cut)
 {
 	if (buf->refs == 1)
-		drop_places(engine, buf);
+		drop_places(engine, buf, cut);
 	stet_databuf_put(buf);
+}
+
+void stet_buf_put_(struct stet_engine *engine, struct stet_databuf *buf)
+{
+	stet_buf_put_at_(engine, buf, engine->serial);
 }

@@ -8,6 +8,7 @@
  * X4. set_bytes and buf_bytes are what the entries hold in memory. final_bytes and buf_bytes decide when to
  *     spill: a spill takes them to 0, so it never asks for another one by itself.
  * X5. Intents are for keys that no run holds, so none meets a SAME entry.
+ * X6. An entry that is replaced may be needed by a savepoint, which then takes it over (B1 of save.c).
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -24,7 +25,7 @@ static uint64_t unplaced_bytes(const struct stet_version *v)
 	return (uint64_t)v->count * STET_BLOCK_SIZE;
 }
 
-static void account(struct stet_txn *txn, const struct stet_version *v, bool add)
+void stet_set_account_(struct stet_txn *txn, const struct stet_version *v, bool add)
 {
 	uint64_t bytes = stet_version_memory_(v);
 	uint64_t data = unplaced_bytes(v);
@@ -39,11 +40,19 @@ static void account(struct stet_txn *txn, const struct stet_version *v, bool add
 		txn->buf_bytes -= data < txn->buf_bytes ? data : txn->buf_bytes;
 }
 
-static void drop_entry(struct stet_txn *txn, struct stet_version *v)
+/* What was never published nobody can need. */
+static void put_buf(struct stet_txn *txn, struct stet_version *v)
 {
-	account(txn, v, false);
+	bool ours = v->birth == 0 && txn->level != STET_LEVEL_PLAIN;
+
+	stet_buf_put_at_(txn->engine, v->buf, ours ? 0 : txn->engine->serial);
+}
+
+void stet_set_drop_version_(struct stet_txn *txn, struct stet_version *v)
+{
+	stet_set_account_(txn, v, false);
 	if (v->buf)
-		stet_buf_put_(txn->engine, v->buf);
+		put_buf(txn, v);
 	v->buf = NULL;
 	stet_version_free_(v);
 }
@@ -55,48 +64,107 @@ struct stet_version *stet_set_find_(struct stet_txn *txn, const void *key, size_
 	return node ? node->value : NULL;
 }
 
+static void count_nodes(struct stet_txn *txn, size_t before)
+{
+	int64_t grown = (int64_t)stet_skiplist_bytes(&txn->set) - (int64_t)before;
+
+	txn->set_bytes += (uint64_t)grown;
+	stet_cache_charge(txn->engine->cache, grown);
+}
+
+/* The node of a key, made if there is none. */
+static int node_of(struct stet_txn *txn, const struct stet_key *key, struct stet_skipnode **ret)
+{
+	size_t before = stet_skiplist_bytes(&txn->set);
+	int rc = stet_skiplist_insert(&txn->set, key->b, key->bytes, ret);
+
+	if (rc == -EEXIST)
+		return 0;
+	if (rc)
+		return rc;
+	txn->set_changes++;
+	count_nodes(txn, before);
+	return 0;
+}
+
+static void drop_node(struct stet_txn *txn, struct stet_skipnode *node)
+{
+	size_t before = stet_skiplist_bytes(&txn->set);
+
+	stet_skiplist_remove(&txn->set, node);
+	txn->set_changes++;
+	count_nodes(txn, before);
+}
+
 int stet_set_put_(struct stet_txn *txn, const struct stet_key *key, struct stet_version *v)
 {
 	struct stet_skipnode *node;
-	size_t before = stet_skiplist_bytes(&txn->set);
-	int rc = stet_skiplist_insert(&txn->set, key->b, key->bytes, &node);
+	bool kept = false;
+	int rc = node_of(txn, key, &node);
 
-	if (rc && rc != -EEXIST) {
+	if (!rc) {
+		rc = stet_save_note_(txn, key, node->value, v, &kept);
+		if (rc && !node->value)
+			drop_node(txn, node);
+	}
+	if (rc) {
 		if (v->buf)
 			stet_buf_put_(txn->engine, v->buf);
 		v->buf = NULL;
 		stet_version_free_(v);
 		return rc;
 	}
-	if (rc == -EEXIST)
-		drop_entry(txn, node->value);
-	else
-		txn->set_changes++;
+	if (node->value && !kept)
+		stet_set_drop_version_(txn, node->value);
 	node->value = v;
 	txn->prepared = false;
-	account(txn, v, true);
-	uint64_t grown = stet_skiplist_bytes(&txn->set) - before;
-	txn->set_bytes += grown;
-	stet_cache_charge(txn->engine->cache, (int64_t)grown);
+	stet_set_account_(txn, v, true);
 	return 0;
 }
 
 /* Takes an entry out of the set. */
 static void remove_entry(struct stet_txn *txn, struct stet_skipnode *node)
 {
-	size_t bytes = stet_skiplist_bytes(&txn->set);
+	stet_set_drop_version_(txn, node->value);
+	drop_node(txn, node);
+}
 
-	drop_entry(txn, node->value);
-	stet_skiplist_remove(&txn->set, node);
-	bytes -= stet_skiplist_bytes(&txn->set);
-	txn->set_bytes -= bytes;
-	stet_cache_charge(txn->engine->cache, -(int64_t)bytes);
-	txn->set_changes++;
+int stet_set_restore_(struct stet_txn *txn, const struct stet_key *key, struct stet_version *old)
+{
+	struct stet_skipnode *node;
+	int rc;
+
+	if (!old) {
+		node = stet_skiplist_find(&txn->set, key->b, key->bytes);
+		if (node)
+			remove_entry(txn, node);
+		return 0;
+	}
+	rc = node_of(txn, key, &node);
+	if (rc)
+		return rc;
+	if (node->value)
+		stet_set_drop_version_(txn, node->value);
+	node->value = old;
+	return 0;
+}
+
+void stet_set_drop_finals_(struct stet_txn *txn)
+{
+	struct stet_skipnode *node = stet_skiplist_first(&txn->set);
+
+	while (node) {
+		struct stet_skipnode *next = stet_skiplist_next(node);
+
+		if (stet_version_is_final_(node->value))
+			remove_entry(txn, node);
+		node = next;
+	}
 }
 
 static void free_entry(void *arg, struct stet_skipnode *node)
 {
-	drop_entry(arg, node->value);
+	stet_set_drop_version_(arg, node->value);
 }
 
 void stet_set_clear_(struct stet_txn *txn)
@@ -110,6 +178,37 @@ void stet_set_clear_(struct stet_txn *txn)
 	txn->set_changes++;
 }
 
+void stet_set_rooted_(struct stet_txn *txn)
+{
+	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node;
+	     node = stet_skiplist_next(node)) {
+		struct stet_version *v = node->value;
+
+		/* What was there before the transaction is somebody else's. */
+		if (!v->spilling || !v->buf || v->birth != 0)
+			continue;
+		for (uint32_t i = v->from; i < (uint32_t)v->from + v->count; i++)
+			v->buf->rooted |= UINT64_C(1) << i;
+	}
+}
+
+/* A key of the run that was given up has been given a piece of an entry: savepoints must know it. */
+static void note_same(struct stet_txn *txn, struct stet_skipnode *node)
+{
+	struct stet_key key = { .bytes = node->key_len };
+	struct stet_version none = { .kind = STET_V_DEL };
+	struct stet_version *old = node->value;
+	bool kept;
+
+	memcpy(key.b, stet_skipnode_key(node), node->key_len);
+	old->spilling = false;
+	int rc = stet_save_note_(txn, &key, old, &none, &kept);
+	if (rc)
+		stet_txn_doom(txn, rc);
+	if (rc || !kept)
+		stet_set_drop_version_(txn, old);
+}
+
 void stet_set_spilled_(struct stet_txn *txn)
 {
 	struct stet_skipnode *node = stet_skiplist_first(&txn->set);
@@ -118,32 +217,14 @@ void stet_set_spilled_(struct stet_txn *txn)
 		struct stet_skipnode *next = stet_skiplist_next(node);
 		struct stet_version *v = node->value;
 
-		if (v->spilling) {
-			for (uint32_t i = v->from; v->buf && i < (uint32_t)v->from + v->count; i++)
-				v->buf->rooted |= UINT64_C(1) << i;
+		if (v->spilling && v->kind == STET_V_SAME) {
+			note_same(txn, node);
+			drop_node(txn, node);
+		} else if (v->spilling) {
 			remove_entry(txn, node);
 		}
 		node = next;
 	}
-}
-
-int stet_set_split_(struct stet_txn *txn, struct stet_skipnode *node, uint16_t blocks)
-{
-	struct stet_version *v = node->value;
-	const uint8_t *at = stet_skipnode_key(node);
-	struct stet_version *rest;
-	struct stet_key key;
-
-	STET_ASSERT_CMP(blocks, <, v->count);
-	int rc = stet_version_buf_(v->buf, (uint16_t)(v->from + blocks),
-				   (uint16_t)(v->count - blocks), v->birth, &rest);
-	if (rc)
-		return rc;
-	account(txn, v, false);
-	v->count = blocks;
-	account(txn, v, true);
-	stet_key_extent(&key, stet_key_object(at), stet_key_suffix_u64(at) + blocks);
-	return stet_set_put_(txn, &key, rest);
 }
 
 static int writable(const struct stet_txn *txn)
@@ -323,6 +404,8 @@ bool stet_txn_own_buf(struct stet_txn *txn, const struct stet_key *key,
 	}
 	if (!v || v->kind != STET_V_BUF || !v->buf->data || v->buf->frozen > 0 || v->buf->refs != 1)
 		return false;
+	if (stet_save_needs_(txn, v)) /* B2 of save.c */
+		return false;
 	for (uint32_t i = 0; i < v->buf->block_count; i++)
 		if (!stet_addr_is_none(v->buf->addr[i]))
 			return false;
@@ -428,6 +511,7 @@ int stet_txn_give_up(struct stet_txn *txn, stet_txn_key_fn *fn, void *arg)
 	STET_ASSERT(!txn->spilling && txn->level != STET_LEVEL_PLAIN);
 	if (rc)
 		return rc;
+	stet_save_release_all_(txn);
 	while (node) {
 		struct stet_skipnode *next = stet_skiplist_next(node);
 		struct stet_key key = { .bytes = node->key_len };

@@ -4,10 +4,14 @@
  *	                                   rounds), fill again
  *	full_test data DIR MIB CACHE_MIB   one transaction with so much data
  *	full_test names DIR FILES CACHE_MIB one transaction with so many new files
+ *	full_test both DIR MIB FILES CACHE_MIB  one transaction with both
+ *	full_test save DIR MIB FILES CACHE_MIB EVERY  the same after a savepoint, with another one after each
+ *	                                   EVERY files and MiB, and rolled back to the first
+ *	full_test abort DIR MIB FILES CHANGES  what aborting so many changes takes in a volume of that size
  *	full_test dir DIR FILES            one directory: create, list, look up, delete; cost per operation
  *
- * Each ends with a check of the volume, and fails (exit 1) on the first difference. `data` and `names` also
- * fail when the peak resident memory passes the cache limit by more than 64 MiB.
+ * Each ends with a check of the volume, and fails (exit 1) on the first difference. All that are told a cache
+ * also fail when the peak resident memory passes the cache limit by more than 64 MiB.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -324,6 +328,169 @@ static void run_names(const char *dir, uint64_t files, uint64_t cache_mib)
 	finish(vol);
 }
 
+/* --- both --- */
+static void write_big(struct stet_volume *vol, struct stet_txn *txn, uint64_t mib, uint64_t every)
+{
+	static uint8_t buf[MIB];
+	struct stet_file *file;
+	uint64_t id;
+
+	need(stet_openat(vol, txn, STET_ROOT, "big", O_RDWR | O_CREAT, 0644, &file), "create");
+	for (uint64_t i = 0; i < mib; i++) {
+		if (every && i % every == 0)
+			need(stet_savepoint(txn, &id), "savepoint");
+		content(buf, sizeof(buf), i + 1);
+		need((int)stet_pwrite(file, buf, sizeof(buf), i * MIB), "write");
+	}
+	stet_file_close(file);
+}
+
+static void verify_big(struct stet_volume *vol, uint64_t mib)
+{
+	static uint8_t buf[MIB], have[MIB];
+	struct stet_file *file;
+
+	need(stet_openat(vol, NULL, STET_ROOT, "big", O_RDONLY, 0, &file), "open");
+	for (uint64_t i = 0; i < mib; i++) {
+		content(buf, sizeof(buf), i + 1);
+		need((int)stet_pread(file, have, sizeof(have), i * MIB), "read");
+		if (memcmp(buf, have, sizeof(buf)) != 0)
+			die("big", "content differs");
+	}
+	stet_file_close(file);
+}
+
+static void run_both(const char *dir, uint64_t mib, uint64_t files, uint64_t cache_mib)
+{
+	struct stet_volume *vol = make_volume(dir, mib * 2 + 256 + files / 200, cache_mib);
+	struct stet_txn *txn;
+	double start = now();
+
+	need(stet_begin(vol, STET_BEGIN_SNAPSHOT, &txn), "begin");
+	write_big(vol, txn, mib, 0);
+	make_files(vol, txn, files);
+	printf("%llu MiB and %llu new files staged: %.1f s\n", (unsigned long long)mib,
+	       (unsigned long long)files, now() - start);
+	check_memory(cache_mib);
+	need(stet_commit(txn, 0), "commit");
+	printf("committed: %.1f s\n", now() - start);
+	check_memory(cache_mib);
+	if (list(vol) != files + 1)
+		die("both", "the count differs");
+	look_up(vol, files, 101);
+	verify_big(vol, mib);
+	check_memory(cache_mib);
+	finish(vol);
+}
+
+/* --- savepoints --- */
+static uint64_t avail_mib(struct stet_volume *vol)
+{
+	struct stet_statfs st;
+
+	need(stet_statfs(vol, &st), "statfs");
+	return st.avail_bytes / MIB;
+}
+
+static void make_saved_files(struct stet_volume *vol, struct stet_txn *txn, uint64_t files,
+			     uint64_t every)
+{
+	char name[32];
+	uint64_t id;
+
+	for (uint64_t i = 0; i < files; i++) {
+		struct stet_file *file;
+
+		if (every && i % every == 0)
+			need(stet_savepoint(txn, &id), "savepoint");
+		name_of(name, i);
+		need(stet_openat(vol, txn, STET_ROOT, name, O_RDWR | O_CREAT | O_EXCL, 0644, &file),
+		     name);
+		stet_file_close(file);
+	}
+}
+
+static void run_save(const char *dir, uint64_t mib, uint64_t files, uint64_t cache_mib,
+		     uint64_t every)
+{
+	struct stet_volume *vol = make_volume(dir, mib * 2 + 256 + files / 100, cache_mib);
+	uint64_t before, first;
+	struct stet_txn *txn;
+	double start, t[2];
+
+	need(write_file(vol, "before", 3), "write");
+	need(stet_begin(vol, STET_BEGIN_SNAPSHOT, &txn), "begin");
+	need(write_file(vol, "other", 5), "write");
+	before = avail_mib(vol);
+	need(stet_savepoint(txn, &first), "savepoint");
+	start = now();
+	write_big(vol, txn, mib, every);
+	make_saved_files(vol, txn, files, every);
+	t[0] = now() - start;
+	uint64_t full = avail_mib(vol);
+	start = now();
+	need(stet_rollback_to(txn, first), "rollback");
+	t[1] = now() - start;
+	printf("%llu MiB and %llu new files after a savepoint, another each %llu: %.1f s; rolled "
+	       "back in %.2f s\navailable: %llu MiB, %llu MiB, %llu MiB\n",
+	       (unsigned long long)mib, (unsigned long long)files, (unsigned long long)every, t[0],
+	       t[1], (unsigned long long)before, (unsigned long long)full,
+	       (unsigned long long)avail_mib(vol));
+	if (avail_mib(vol) + 1 + every < before)
+		die("save", "the space does not come back");
+	make_files(vol, txn, 10);
+	need(stet_commit(txn, 0), "commit");
+	if (list(vol) != 12)
+		die("save", "the count differs");
+	look_up(vol, 10, 1);
+	if (cache_mib > 0)
+		check_memory(cache_mib);
+	finish(vol);
+}
+
+/* --- aborting --- */
+static uint64_t read_nodes;
+
+static int note_counter(void *arg, const char *name, uint64_t value)
+{
+	(void)arg;
+	if (strcmp(name, "node_misses") == 0)
+		read_nodes = value;
+	return 0;
+}
+
+static void run_abort(const char *dir, uint64_t mib, uint64_t files, uint64_t changes)
+{
+	struct stet_volume *vol = make_volume(dir, mib, 64);
+	struct stet_txn *txn;
+	char name[32];
+	double start;
+
+	make_files(vol, NULL, files);
+	need(stet_sync(vol), "sync");
+	need(stet_begin(vol, STET_BEGIN_SNAPSHOT, &txn), "begin");
+	for (uint64_t i = 0; i < changes; i++) {
+		struct stet_file *file;
+
+		snprintf(name, sizeof(name), "new%07llu", (unsigned long long)i);
+		need(stet_openat(vol, txn, STET_ROOT, name, O_RDWR | O_CREAT | O_EXCL, 0644, &file),
+		     name);
+		stet_file_close(file);
+	}
+	need(stet_stats(vol, note_counter, NULL), "stats");
+	uint64_t nodes = read_nodes;
+	start = now();
+	stet_abort(txn);
+	double t = now() - start;
+	need(stet_stats(vol, note_counter, NULL), "stats");
+	printf("%llu MiB with %llu files: %llu changes aborted in %.3f ms, %llu nodes read\n",
+	       (unsigned long long)mib, (unsigned long long)files, (unsigned long long)changes,
+	       t * 1e3, (unsigned long long)(read_nodes - nodes));
+	if (list(vol) != files)
+		die("abort", "the count differs");
+	finish(vol);
+}
+
 /* --- one large directory --- */
 static void run_dir(const char *dir, uint64_t files)
 {
@@ -371,10 +538,18 @@ int main(int argc, char **argv)
 		run_data(argv[2], a, b);
 	else if (argc == 5 && strcmp(argv[1], "names") == 0)
 		run_names(argv[2], a, b);
+	else if (argc == 6 && strcmp(argv[1], "both") == 0)
+		run_both(argv[2], a, b, strtoull(argv[5], NULL, 10));
+	else if (argc == 7 && strcmp(argv[1], "save") == 0)
+		run_save(argv[2], a, b, strtoull(argv[5], NULL, 10), strtoull(argv[6], NULL, 10));
+	else if (argc == 6 && strcmp(argv[1], "abort") == 0)
+		run_abort(argv[2], a, b, strtoull(argv[5], NULL, 10));
 	else if (argc == 4 && strcmp(argv[1], "dir") == 0 && a > 0)
 		run_dir(argv[2], a);
 	else {
-		fprintf(stderr, "usage: full_test fill|data|names DIR N N | dir DIR N\n");
+		fprintf(stderr, "usage: full_test fill|data|names DIR N N | both DIR N N N | save "
+				"DIR N N N "
+				"N | abort DIR N N N | dir DIR N\n");
 		return 2;
 	}
 	return 0;

@@ -128,12 +128,13 @@ void duel_print_counts(const struct duel *d, struct stet_text *t)
 			 " refused, %" PRIu64 " commits, %" PRIu64 " conflicts, %" PRIu64
 			 " deadlocks, %" PRIu64 " waits, %" PRIu64 " ENOSPC, %" PRIu64
 			 " expired, %" PRIu64 " reopens, %" PRIu64 " kills, %" PRIu64
-			 " compares; %" PRIu64 " flushes, %" PRIu64 " checkpoints, %" PRIu64
-			 " spills, %" PRIu64 " overlays, %" PRIu64 " segments cleaned",
+			 " savepoints, %" PRIu64 " rolled back, %" PRIu64 " compares; %" PRIu64
+			 " flushes, %" PRIu64 " checkpoints, %" PRIu64 " spills, %" PRIu64
+			 " overlays, %" PRIu64 " segments cleaned",
 			 c->steps, c->ops, c->changes, c->refused, c->commits, c->conflicts,
 			 c->deadlocks, c->waits, c->nospace, c->expired, c->reopens, c->kills,
-			 c->compares, w->flushes, w->checkpoints, w->spills, w->overlays,
-			 w->cleaned);
+			 c->saves, c->rollbacks, c->compares, w->flushes, w->checkpoints, w->spills,
+			 w->overlays, w->cleaned);
 }
 
 /* --- resolving --- */
@@ -733,6 +734,10 @@ static bool other_step(struct duel *d, const struct step *s)
 		if (s->actor)
 			duel_end_(d, &d->txn[s->actor - 1]);
 		return true;
+	case STEP_SAVE:
+	case STEP_BACK:
+	case STEP_RELEASE:
+		return duel_save_(d, s);
 	case STEP_SYNC:
 		return sync_it(d);
 	case STEP_CHECKPOINT:

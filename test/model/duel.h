@@ -6,6 +6,8 @@
  *     the transaction's operations to the current state, where they must still be possible; nothing that
  *     it changed may have been changed by others (SNAPSHOT, SERIALIZABLE), and what it read must be the
  *     same now (SERIALIZABLE, LOCKING).
+ *     What is done after a savepoint is as if it had never been once it is rolled back; but others may have
+ *     been refused because of it.
  * D3. After a crash the volume is in one of the states in which a flush started, not older than the last
  *     one that was acknowledged.
  */
@@ -42,6 +44,13 @@ struct duel_done {
 	uint64_t answer; /* hash of the bytes handed out */
 };
 
+/** A savepoint: what the transaction was then. */
+struct duel_save {
+	uint64_t id;
+	struct model *state;
+	size_t done;
+};
+
 struct duel_commit {
 	uint64_t no;
 	size_t count;
@@ -59,7 +68,8 @@ struct duel_txn {
 	uint64_t begun;         /* commits up to this one are in the view */
 	uint64_t first_step;
 	STET_VEC(struct duel_done) done;
-	STET_VEC(struct facet) facets;
+	STET_VEC(struct facet) facets; /* of what was rolled back too: locks stay */
+	STET_VEC(struct duel_save) saves;
 	bool blocked; /* waits for a lock, to do: */
 	struct step pending;
 	struct stet_ticket ticket;
@@ -67,7 +77,7 @@ struct duel_txn {
 
 struct duel_counts {
 	uint64_t steps, ops, changes, refused, commits, conflicts, deadlocks, nospace, expired,
-		reopens, kills, compares, waits, acks;
+		reopens, kills, compares, waits, acks, saves, rollbacks;
 };
 
 struct duel {
@@ -119,6 +129,8 @@ void duel_resolve_(const struct duel *d, const struct model *m, const struct ste
 /* duel_txn.c */
 bool duel_begin_(struct duel *d, const struct step *step);
 bool duel_commit_(struct duel *d, const struct step *step);
+/* SAVE, BACK, RELEASE. */
+bool duel_save_(struct duel *d, const struct step *step);
 void duel_end_(struct duel *d, struct duel_txn *t);
 void duel_end_all_(struct duel *d);
 /* Remembers what was committed, as long as transactions are open. */

@@ -91,6 +91,24 @@ bool duel_may_refuse_(const struct duel *d, const struct duel_txn *t, const stru
 
 /* --- life --- */
 
+static void cut_saves(struct duel_txn *t, size_t n)
+{
+	while (t->saves.n > n)
+		model_put(stet_vec_pop(&t->saves).state);
+}
+
+static void release_txn(struct duel_txn *t)
+{
+	cut_saves(t, 0);
+	stet_vec_release(&t->saves);
+	model_put(t->view);
+	model_put(t->state);
+	model_put(t->based_on);
+	stet_vec_release(&t->done);
+	stet_vec_release(&t->facets);
+	memset(t, 0, sizeof(*t));
+}
+
 void duel_end_(struct duel *d, struct duel_txn *t)
 {
 	(void)d;
@@ -98,12 +116,7 @@ void duel_end_(struct duel *d, struct duel_txn *t)
 		return;
 	stet_ticket_cancel(&t->ticket);
 	stet_txn_end(t->txn);
-	model_put(t->view);
-	model_put(t->state);
-	model_put(t->based_on);
-	stet_vec_release(&t->done);
-	stet_vec_release(&t->facets);
-	memset(t, 0, sizeof(*t));
+	release_txn(t);
 }
 
 void duel_end_all_(struct duel *d)
@@ -134,6 +147,74 @@ bool duel_begin_(struct duel *d, const struct step *s)
 	t->begun = d->commit_no;
 	t->first_step = d->counts.steps;
 	return true;
+}
+
+/* --- savepoints --- */
+
+static bool save(struct duel *d, struct duel_txn *t)
+{
+	struct duel_save s = { .done = t->done.n };
+	int rc = stet_txn_savepoint(t->txn, &s.id);
+
+	if (rc)
+		return t->doomed || duel_fail(d, "savepoint: %d, %s", rc, stet_error_text());
+	s.state = model_get(t->state);
+	STET_ASSERT(stet_vec_push(&t->saves, s) == 0);
+	d->counts.saves++;
+	return true;
+}
+
+static bool release_save(struct duel *d, struct duel_txn *t, size_t at)
+{
+	uint64_t id = t->saves.v[at].id;
+	int rc = stet_txn_savepoint_release(t->txn, id);
+
+	if (rc)
+		return t->doomed || duel_fail(d, "release: %d, %s", rc, stet_error_text());
+	cut_saves(t, at);
+	rc = stet_txn_savepoint_release(t->txn, id);
+	return rc == -ENOENT || duel_fail(d, "a savepoint is released twice: %d", rc);
+}
+
+static bool roll_back(struct duel *d, struct duel_txn *t, size_t at)
+{
+	const struct duel_save *s = &t->saves.v[at];
+	int rc = stet_txn_rollback_to(t->txn, s->id);
+
+	if (rc && d->faults)
+		t->doomed = true;
+	if (rc || t->doomed)
+		return (rc && t->doomed) || duel_fail(d, "T%d: rollback: %d, %s",
+						      (int)(t - d->txn) + 1, rc, stet_error_text());
+	model_put(t->state);
+	t->state = model_get(s->state);
+	t->done.n = s->done;
+	cut_saves(t, at + 1);
+	model_put(t->based_on); /* LOCKING: made anew from what is committed */
+	t->based_on = NULL;
+	t->hopeless = false;
+	d->counts.rollbacks++;
+	return true;
+}
+
+bool duel_save_(struct duel *d, const struct step *s)
+{
+	struct duel_txn *t = s->actor ? &d->txn[s->actor - 1] : NULL;
+	size_t at;
+
+	if (!t || !t->txn)
+		return true;
+	t->doomed = t->doomed || stet_txn_doomed(t->txn);
+	if (s->kind == STEP_SAVE)
+		return save(d, t);
+	if (t->saves.n == 0)
+		return true;
+	at = s->slot < t->saves.n ? t->saves.n - 1 - s->slot : 0;
+	if (s->kind == STEP_BACK && !roll_back(d, t, at))
+		return false;
+	if (t->doomed || (s->kind == STEP_BACK && !s->flags))
+		return true;
+	return release_save(d, t, at);
 }
 
 /* --- V2 --- */
@@ -323,13 +404,7 @@ bool duel_commit_(struct duel *d, const struct step *s)
 		t->txn = NULL; /* for the list of commits: it is no longer open */
 		duel_note_commit_(d, t->facets.v, t->facets.n);
 	}
-	t->txn = NULL;
-	model_put(t->view);
-	model_put(t->state);
-	model_put(t->based_on);
-	stet_vec_release(&t->done);
-	stet_vec_release(&t->facets);
-	memset(t, 0, sizeof(*t));
+	release_txn(t);
 	if (ok && !rc && (s->flags & 1) && d->late_acks)
 		return duel_ack_later_(d, serial, need);
 	if (ok && !rc && (s->flags & 1)) {

@@ -296,6 +296,7 @@ void run_by_seed(uint64_t seed, size_t step_count, struct run *ret)
 		.txns = (unsigned)(seed % 4 == 0 ? 0 : 1 + stet_random_below(&random, STEP_TXNS)),
 		.locking = seed % 4 == 3,
 		.long_txns = seed % 5 == 2,
+		.saves = seed % 3 != 1,
 		.waits = stet_random_below(&random, 2),
 		.kill = true,
 		.reopen = true,

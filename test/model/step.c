@@ -460,6 +460,15 @@ static void gen_level(struct gen *g)
 	g->s->flags = chance(g, g->mix->short_txns ? 40 : 10);
 }
 
+static void gen_save(struct gen *g)
+{
+	uint64_t dice = below(g, 10);
+
+	g->s->kind = dice < 5 ? STEP_SAVE : dice < 8 ? STEP_BACK : STEP_RELEASE;
+	g->s->slot = (uint8_t)(chance(g, 60) ? 0 : below(g, chance(g, 80) ? 4 : 30));
+	g->s->flags = chance(g, 20);
+}
+
 void step_random(struct stet_random *random, const struct step_mix *mix,
 		 const struct step_state *state, uint64_t no, struct step *ret)
 {
@@ -473,7 +482,9 @@ void step_random(struct stet_random *random, const struct step_mix *mix,
 	if (mix->short_txns && chance(&g, 80))
 		ret->pump = 0; /* much is ordered and not durable */
 	ret->xattr = (uint8_t)below(&g, XATTR_NAMES);
-	ret->actor = (uint8_t)(mix->txns && chance(&g, 60) ? 1 + below(&g, mix->txns) : 0);
+	ret->actor = (uint8_t)(mix->txns && chance(&g, mix->txn_percent ? mix->txn_percent : 60)
+				       ? 1 + below(&g, mix->txns)
+				       : 0);
 	ret->wait = mix->waits && chance(&g, 30);
 	if (mix->compare_every && no % mix->compare_every == mix->compare_every - 1) {
 		ret->kind = STEP_COMPARE;
@@ -492,6 +503,10 @@ void step_random(struct stet_random *random, const struct step_mix *mix,
 		return;
 	}
 	g.m = ret->actor ? state->txn[ret->actor - 1] : state->now;
+	if (ret->actor && mix->saves && chance(&g, 15)) {
+		gen_save(&g);
+		return;
+	}
 	if (ret->actor && (state->doomed[ret->actor - 1] || state->old[ret->actor - 1]) &&
 	    chance(&g, 80)) {
 		ret->kind = chance(&g, 50) ? STEP_ABORT : STEP_COMMIT;
@@ -536,9 +551,9 @@ static void print_path(struct stet_text *t, const struct step_path *p)
 
 void step_print(struct stet_text *t, const struct step *s)
 {
-	static const char *const kinds[] = { "BEGIN",      "COMMIT",  "ABORT", "SYNC",
-					     "CHECKPOINT", "REOPEN",  "KILL",  "HOLD",
-					     "UNHOLD",     "COMPARE", "IDLE" };
+	static const char *const kinds[] = { "BEGIN",  "COMMIT", "ABORT", "SYNC",   "CHECKPOINT",
+					     "REOPEN", "KILL",   "HOLD",  "UNHOLD", "COMPARE",
+					     "IDLE",   "SAVE",   "BACK",  "RELEASE" };
 	static const char *const levels[] = { "plain", "snapshot", "serializable", "locking" };
 
 	if (s->actor)
@@ -547,6 +562,8 @@ void step_print(struct stet_text *t, const struct step *s)
 						: kinds[s->kind - MODEL_KINDS]);
 	if (s->kind == STEP_BEGIN)
 		stet_text_printf(t, " %s%s", levels[s->level], s->flags ? " read-only" : "");
+	if (s->kind == STEP_BACK || s->kind == STEP_RELEASE)
+		stet_text_printf(t, " -%u%s", s->slot, s->flags ? " and release" : "");
 	if (s->kind == STEP_HOLD || s->kind == STEP_UNHOLD)
 		stet_text_printf(t, " slot %u", s->slot);
 	if (s->kind < MODEL_KINDS || s->kind == STEP_HOLD)

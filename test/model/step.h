@@ -27,6 +27,9 @@ enum step_kind {
 	STEP_UNHOLD,
 	STEP_COMPARE,
 	STEP_IDLE, /* background work only */
+	STEP_SAVE, /* a savepoint */
+	STEP_BACK, /* to the savepoint `slot` below the newest; flags 1: and release it */
+	STEP_RELEASE,
 	STEP_KINDS,
 };
 
@@ -51,11 +54,13 @@ struct step_mix {
 	unsigned txns; /* 0..STEP_TXNS */
 	bool locking;  /* that level too */
 	bool kill, reopen;
-	bool long_txns;     /* that grow over their share of memory */
-	bool waits;         /* for locks */
-	bool short_txns;    /* more of them, and more that only read */
-	uint64_t pages_min; /* below, more is written */
-	uint64_t pages_max; /* beyond, things get smaller */
+	bool long_txns;       /* that grow over their share of memory */
+	bool saves;           /* savepoints */
+	unsigned txn_percent; /* of steps that are in a transaction; 0: 60 */
+	bool waits;           /* for locks */
+	bool short_txns;      /* more of them, and more that only read */
+	uint64_t pages_min;   /* below, more is written */
+	uint64_t pages_max;   /* beyond, things get smaller */
 	unsigned reads_percent;
 	uint64_t inodes_max;
 	uint64_t bytes_max;                 /* of one write */

@@ -44,6 +44,7 @@ static void fill_config(struct world *w, struct stet_engine_config *ret)
 		.cache_bytes = w->config.cache_bytes,
 		.checkpoint_bytes = w->config.checkpoint_bytes,
 		.delta_bytes = w->config.delta_bytes,
+		.spill_bytes = w->config.spill_bytes,
 		.seed = w->config.seed,
 		.clock = &w->clock.clock,
 	};

@@ -33,6 +33,7 @@ struct world_config {
 	uint64_t cache_bytes;
 	uint64_t checkpoint_bytes; /* 0: the default */
 	uint64_t delta_bytes;      /* likewise */
+	uint64_t spill_bytes;      /* likewise */
 	uint64_t seed;
 	bool record, fault;
 };
