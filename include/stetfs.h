@@ -49,8 +49,8 @@
  *   that takes a path may give
  *   -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG (also: a path of more than 4095 bytes).
  *
- * No permissions are checked: who may open the volume may do everything in it. New files belong to
- * the effective user and group of the process.
+ * No permissions are checked (but see stet_open): who may open the volume may do everything in it. New
+ * files belong to the effective user and group of the process.
  *
  * Threads
  *   A volume may be used by any number of threads at once, and so may a transaction, a file, or a
@@ -151,6 +151,7 @@ STET_API_CHECKED int stet_mkfs(const char *path, const struct stet_mkfs_options 
 struct stet_open_options {
 	bool read_only;      /* nothing is written, not even by recovery; others may read it too */
 	bool recover_prefix; /* with read_only: when the log is damaged, show what lies before that */
+	bool no_remote;      /* -EBUSY also when the process that has it open would serve us */
 	uint64_t cache_bytes;       /* limit of cache and uncommitted changes together; 0: 64 MiB */
 	uint32_t flush_interval_ms; /* plain operations are durable at latest after; 0: 5000 */
 	uint64_t
@@ -160,6 +161,19 @@ struct stet_open_options {
 /**
  * Opens a volume: loads the last checkpoint and rolls the log forward, so a volume that was not
  * closed needs no check. Starts the volume's background thread (flushes, checkpoints, cleaning).
+ *
+ * If another process has it open and serves it to others (a mount does), it is used through that:
+ * stet_statfs.remote tells. All calls are the same, but those of stetfs_lowlevel.h (-EOPNOTSUPP). They are made
+ * for the user of this process, as he is now: permissions are checked as on a mount, and stet_clean is for
+ * root and the other's user. Options but read_only and no_remote are ignored. Who may reach a mount may use its
+ * volume so, also if he may not open the image. stet_close makes everything durable and leaves the volume open
+ * there; what this process leaves behind when it ends (transactions, files) is dropped.
+ * Any call may then give
+ *   -EPIPE    the other process has gone, or has ended the connection: so does every later call; handles
+ *             can be ended, which drops transactions, and the volume closed
+ *   -EMFILE   it serves too many connections of this user
+ *   -ENFILE   it holds too many handles, or transactions, of this user
+ *
  * -EBUSY: somebody else has it open for writing, or we want to and somebody has it open at all;
  * -EINVAL: not a StetFS volume; -EOPNOTSUPP: of an unknown version or feature; -EUCLEAN: damaged
  * (see recover_prefix); otherwise as open(2). The caller owns *ret_vol (stet_close).
@@ -199,12 +213,13 @@ struct stet_statfs {
 	bool read_only;
 	bool failed;       /* see Failure above */
 	char failure[256]; /* why it failed, NUL terminated; empty when it did not */
+	bool remote;       /* another process holds it: see stet_open */
 };
 
 /** Fills in *ret; always succeeds on an open volume. */
 STET_API_CHECKED int stet_statfs(struct stet_volume *vol, struct stet_statfs *ret);
 
-/** Called with the name (a constant: never freed) and the value of one counter; non-zero stops. */
+/** Called with the name (valid until the volume is closed) and the value of one counter; non-zero stops. */
 typedef int stet_stats_fn(void *arg, const char *name, uint64_t value);
 
 /**

@@ -284,6 +284,93 @@ struct stet_ll_limits {
 /** Sets them, for transactions that are open too. */
 void stet_ll_set_limits(struct stet_volume *vol, const struct stet_ll_limits *limits);
 
+/// Serving other processes ///
+
+/* A process that holds a volume can let others use it: their stet_open finds it and speaks to it. It listens
+ * on a Unix socket that keeps packets apart (SOCK_SEQPACKET), announces that, and gives each connection a
+ * thread that is in stet_ll_serve until the connection ends. One client may have several; what they have
+ * opened together ends with the last of them.
+ *
+ *	stet_ll_service_create(vol, NULL, &service);
+ *	stet_ll_announce(&server, &announced); bind and listen at server.socket
+ *	for each connection, in a thread: stet_ll_serve(service, fd, &who)
+ *	stet_ll_service_stop(service); join the threads
+ *	stet_ll_service_destroy(service); stet_ll_announce_end(announced);
+ */
+struct stet_ll_service;
+
+struct stet_ll_service_options {
+	bool open_locks; /* files are opened for writing by stet_ll_open_lock too: transactions of clients
+			  * lock the data of files as a whole, for it to be respected */
+};
+
+/** options NULL: all zero. -ENOMEM. The caller owns *ret. */
+STET_API_CHECKED int stet_ll_service_create(struct stet_volume *vol,
+					    const struct stet_ll_service_options *options,
+					    struct stet_ll_service **ret);
+
+/**
+ * Waits for the first message on a connection, and leaves it there. 1: it is that of such a client; 0: it is
+ * something else, of a protocol of the server's own; -EPIPE: there is none.
+ */
+STET_API_CHECKED int stet_ll_is_client(int fd);
+
+/**
+ * Serves a connection in the calling thread until it ends. who: at the other end, as the kernel says (SO_PEERCRED,
+ * SO_PEERGROUPS); read during the call. Calls are made for him (stet_ll_act_as). fd stays the caller's.
+ * Nothing that a client sends is believed; one that is neither root nor our user may have 16384 handles, 256 of
+ * them transactions or listings.
+ */
+void stet_ll_serve(struct stet_ll_service *service, int fd, const struct stet_ll_who *who);
+
+/** How many transactions clients have open; the numbers of the first `cap` are written to ids. */
+size_t stet_ll_service_transactions(struct stet_ll_service *service, uint64_t *ids, size_t cap);
+
+/** From now on (until off again) clients begin no transactions: -ESHUTDOWN. */
+void stet_ll_service_no_begin(struct stet_ll_service *service, bool on);
+
+/** Calls that wait for others give up, and stet_ll_serve returns after the call that it is in. */
+void stet_ll_service_stop(struct stet_ll_service *service);
+
+/** No stet_ll_serve may be running. NULL is accepted. */
+void stet_ll_service_destroy(struct stet_ll_service *service);
+
+/** Who serves a volume: what others find. */
+struct stet_ll_server {
+	pid_t pid; /* of the process */
+	uid_t uid; /* that it runs as */
+	bool read_only;
+	uint64_t dev;        /* a mount: its st_dev; else anything that tells it from others */
+	uint64_t since_ns;   /* when it began, since the system started */
+	uint64_t volume_dev; /* st_dev and st_ino of the image; of a block device: 0 and st_rdev */
+	uint64_t volume_ino;
+	char dir[4096];    /* a mount: where it is mounted, absolute; else "" */
+	char volume[4096]; /* the image, absolute */
+	char socket[108];  /* of its socket */
+};
+
+struct stet_ll_announced;
+
+/**
+ * Writes a record for others to find; fills in pid, uid, volume_dev, volume_ino and socket, which nobody else has
+ * and is for the caller to bind. The record counts as long as this process lives. The caller owns *ret. As
+ * open(2) and mkdir(2).
+ */
+STET_API_CHECKED int stet_ll_announce(struct stet_ll_server *server,
+				      struct stet_ll_announced **ret);
+
+/** Removes the record and the socket. NULL is accepted. */
+void stet_ll_announce_end(struct stet_ll_announced *announced);
+
+/** Called with each; valid during the call; true stops. */
+typedef bool stet_ll_server_fn(void *arg, const struct stet_ll_server *server);
+
+/** Calls fn for those who serve volumes, as far as we may know of them and believe it. True: fn said stop. */
+bool stet_ll_servers(stet_ll_server_fn *fn, void *arg);
+
+/** Who serves the volume at path? -ENOENT: nobody that we may know of; else as stat(2). */
+STET_API_CHECKED int stet_ll_find_server(const char *path, struct stet_ll_server *ret);
+
 /// Being told of changes ///
 
 enum stet_ll_phase {

@@ -10,10 +10,14 @@
 #ifndef STET_API_INTERNAL_H
 #define STET_API_INTERNAL_H
 
+#include "api/local.h"
+
 #define stet_txn stet_tx
 #define stet_change stet_tx_change
 #include "stetfs.h"
 #include "stetfs_lowlevel.h"
+
+#include "api/serving.h"
 #undef stet_txn
 #undef stet_change
 
@@ -26,6 +30,7 @@
 #include "base/text.h"
 #include "base/vec.h"
 #include "fs/fs.h"
+#include "remote/handle.h"
 #include "txn/engine.h"
 #include "txn/lock.h"
 #include "txn/txn.h"
@@ -57,6 +62,7 @@ struct stet_api_grouping {
 
 struct stet_volume {
 	/* --- set at open, then constant --- */
+	struct stet_handle head;
 	struct stet_mutex lock;
 	struct stet_device *device;
 	struct stet_engine *engine;
@@ -123,9 +129,11 @@ static inline void stet_api_assert_locked_(const struct stet_volume *vol)
 	stet_assert_held(&vol->lock);
 }
 
-/* -EINVAL for a NULL handle. */
+/* -EINVAL for a NULL handle; -EOPNOTSUPP for one that calls by inode number cannot use. */
 static inline int stet_api_check_handle_(const void *handle)
 {
+	if (stet_handle_is_remote(handle))
+		return STET_FAIL(-EOPNOTSUPP, "another process holds the volume");
 	return handle ? 0 : STET_FAIL(-EINVAL, "a NULL handle");
 }
 
@@ -160,6 +168,10 @@ STET_CHECKED int stet_api_wait_(struct stet_volume *vol, struct stet_api_waiter 
 /* As wait; -ETIMEDOUT: the time (INT64_MAX: none) has come first. */
 STET_CHECKED int stet_api_wait_until_(struct stet_volume *vol, struct stet_api_waiter *w,
 				      int64_t deadline_ns) STET_REQUIRES(vol->lock);
+/* The same for what an operation waits for. -EINTR: given up (serving.h). Like -ETIMEDOUT: the caller takes
+ * the ticket away from whatever it waits for. */
+STET_CHECKED int stet_api_wait_op_(struct stet_volume *vol, struct stet_api_waiter *w,
+				   int64_t deadline_ns) STET_REQUIRES(vol->lock);
 /* Performs a job without the lock and finishes it; wakes who may want to start the next. */
 void stet_api_run_job_(struct stet_volume *vol, struct stet_job *job) STET_REQUIRES(vol->lock);
 /* Returns when everything up to serial is durable, flushing itself if nobody else does. */
@@ -210,6 +222,7 @@ struct stet_api_dirty {
 
 struct stet_tx {
 	/* --- set at begin, then constant --- */
+	struct stet_handle head;
 	struct stet_volume *vol;
 	uint64_t id;
 	unsigned flags; /* STET_BEGIN_ */

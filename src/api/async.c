@@ -226,13 +226,15 @@ static int new_answer(struct stet_volume *vol, stet_ll_done_fn *on_done, void *a
 
 int stet_ll_commit(struct stet_tx *txn, unsigned flags, stet_ll_done_fn *on_done, void *arg)
 {
-	struct stet_volume *vol = txn->vol;
+	struct stet_volume *vol;
 	struct answer *a;
-	int rc;
+	int rc = stet_api_check_handle_(txn);
 
-	rc = stet_api_check_flags_(flags, STET_COMMIT_NOSYNC);
+	if (!rc)
+		rc = stet_api_check_flags_(flags, STET_COMMIT_NOSYNC);
 	if (rc)
 		return rc;
+	vol = txn->vol;
 	stet_api_lock_(vol);
 	rc = stet_api_tx_usable_(txn);
 	if (!rc)
@@ -253,8 +255,10 @@ int stet_ll_fsync_async(struct stet_volume *vol, struct stet_tx *txn, stet_ll_do
 			void *arg)
 {
 	struct answer *a;
-	int rc = 0;
+	int rc = stet_api_check_handle_(vol);
 
+	if (rc)
+		return rc;
 	stet_api_lock_(vol);
 	if (txn)
 		rc = stet_api_tx_usable_(txn);

@@ -157,10 +157,7 @@ static ssize_t write_pieces(struct stet_volume *vol, struct stet_tx *tx, unsigne
 		p->len = len - done < room ? len - done : room;
 		rc = stet_api_run_(vol, tx, flags, fn, NULL, p);
 		if (rc && done > 0 && tx) {
-			stet_api_lock_(vol);
-			if (!stet_api_tx_usable_(tx))
-				stet_txn_doom(tx->txn, rc);
-			stet_api_unlock_(vol);
+			stet_api_txn_doom(tx, rc);
 			return rc;
 		}
 		if (rc)

@@ -14,6 +14,7 @@
 	(O_ACCMODE | O_CREAT | O_EXCL | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_LARGEFILE)
 
 struct stet_file {
+	struct stet_handle head;
 	struct stet_volume *vol;
 	struct stet_tx *tx; /* NULL: plain */
 	uint64_t ino;

@@ -9,8 +9,10 @@
 
 int stet_ll_hold(struct stet_volume *vol, uint64_t ino)
 {
-	int rc;
+	int rc = stet_api_check_handle_(vol);
 
+	if (rc)
+		return rc;
 	stet_api_lock_(vol);
 	rc = stet_fs_hold(vol->fs, ino);
 	stet_api_unlock_(vol);
@@ -19,6 +21,8 @@ int stet_ll_hold(struct stet_volume *vol, uint64_t ino)
 
 void stet_ll_unhold(struct stet_volume *vol, uint64_t ino, uint64_t count)
 {
+	if (stet_api_check_handle_(vol))
+		return;
 	stet_api_lock_(vol);
 	for (uint64_t i = 0; i < count; i++)
 		stet_fs_unhold(vol->fs, ino);
@@ -72,10 +76,10 @@ int stet_ll_seek(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino, uin
 
 int stet_ll_fsync(struct stet_volume *vol, struct stet_tx *txn)
 {
-	int rc;
+	int rc = stet_api_check_handle_(vol);
 
-	if (!txn)
-		return stet_api_sync_(vol);
+	if (rc || !txn)
+		return rc ? rc : stet_api_sync_(vol);
 	stet_api_lock_(vol);
 	rc = stet_api_tx_usable_(txn);
 	stet_api_unlock_(vol);
@@ -161,8 +165,10 @@ int stet_ll_readdir(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, 
 
 int stet_ll_watch(struct stet_volume *vol, stet_ll_watch_fn *fn, void *arg)
 {
-	int rc = 0;
+	int rc = stet_api_check_handle_(vol);
 
+	if (rc)
+		return rc;
 	stet_api_lock_(vol);
 	if (fn && vol->watch) {
 		rc = STET_FAIL(-EBUSY, "there is a watch already");

@@ -396,6 +396,9 @@ int stet_ll_open_lock(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino
 	int rc;
 
 	stet_error_clear();
+	rc = stet_api_check_handle_(vol);
+	if (rc)
+		return rc;
 	if ((flags & ~(STET_LL_NOWAIT | STET_LL_APPEND)) || (!txn && !on_done && !ret_lock))
 		return STET_FAIL(-EINVAL, "open lock: flags 0x%x", flags);
 	if (timeout_ms)
@@ -405,6 +408,13 @@ int stet_ll_open_lock(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino
 	rc = ask(&q, ret_lock, ret_wait);
 	stet_api_unlock_(vol);
 	return rc;
+}
+
+void stet_api_use_open_locks(struct stet_volume *vol)
+{
+	stet_api_lock_(vol);
+	vol->open_lock_age++;
+	stet_api_unlock_(vol);
 }
 
 void stet_ll_close_lock(struct stet_volume *vol, struct stet_ll_lock *lock)

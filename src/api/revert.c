@@ -541,9 +541,10 @@ int stet_ll_revert(struct stet_tx *txn, unsigned flags, const char *const *paths
 		   char *why, size_t cap, stet_ll_reverted_fn *fn, void *arg)
 {
 	struct part p = { .others = flags & STET_REVERT_OTHERS, .why = why, .cap = cap };
-	int rc = stet_api_check_handle_(txn);
+	int rc;
 
 	stet_error_clear();
+	rc = stet_api_check_handle_(txn);
 	if (cap > 0)
 		why[0] = 0;
 	if (!rc)

@@ -67,7 +67,7 @@ static int run_plain(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 	stet_api_assert_locked_(op->vol);
 	while ((rc = try_plain(op, flags & STET_API_READ, fn, arg)) == STET_WAIT) {
 		let_go(op);
-		rc = stet_api_wait_(op->vol, w);
+		rc = stet_api_wait_op_(op->vol, w, INT64_MAX);
 		if (rc)
 			return rc;
 		stet_api_waiter_rearm_(w);
@@ -93,12 +93,15 @@ static int64_t deadline_of(const struct stet_tx *tx, const struct stet_api_waite
 	return *since_ns + (int64_t)tx->lock_timeout_ms * 1000000;
 }
 
-static int timed_out(struct stet_tx *tx, struct stet_api_waiter *w)
+/* The time is over, or nobody wants the answer any more. */
+static int gave_up(struct stet_tx *tx, struct stet_api_waiter *w, int rc)
 {
 	uint64_t by = stet_api_waiting_for_(tx);
 
 	stet_txn_cancel_wait(tx->txn, &w->ticket);
 	stet_lock_cancel_ticket(&tx->open_owner, &w->ticket);
+	if (rc == -EINTR)
+		return rc;
 	if (by)
 		return STET_FAIL(-ETIMEDOUT, "still locked by transaction %llu after %u ms",
 				 (unsigned long long)by, tx->lock_timeout_ms);
@@ -112,10 +115,10 @@ static int wait_in_tx(struct stet_tx *tx, struct stet_api_waiter *w, int64_t *si
 
 	stet_api_assert_locked_(tx->vol);
 	stet_list_add_tail(&tx->waiters, &w->link);
-	rc = stet_api_wait_until_(tx->vol, w, deadline_ns);
+	rc = stet_api_wait_op_(tx->vol, w, deadline_ns);
 	stet_list_del(&w->link);
-	if (rc == -ETIMEDOUT)
-		rc = timed_out(tx, w);
+	if (rc == -ETIMEDOUT || rc == -EINTR)
+		rc = gave_up(tx, w, rc);
 	if (!rc)
 		rc = stet_api_tx_usable_(tx);
 	stet_api_waiter_rearm_(w);

@@ -64,6 +64,44 @@ int stet_api_tx_usable_(const struct stet_tx *tx)
 	return STET_FAIL(-EAGAIN, "the transaction is being committed");
 }
 
+/* --- for serve/ --- */
+
+void stet_api_txn_pin(struct stet_tx *txn)
+{
+	stet_api_lock_(txn->vol);
+	stet_api_tx_get_(txn);
+	stet_api_unlock_(txn->vol);
+}
+
+void stet_api_txn_unpin(struct stet_tx *txn)
+{
+	struct stet_volume *vol = txn->vol;
+
+	stet_api_lock_(vol);
+	stet_api_tx_put_(txn);
+	stet_api_unlock_(vol);
+}
+
+bool stet_api_txn_has_ended(struct stet_tx *txn)
+{
+	bool ended;
+
+	stet_api_lock_(txn->vol);
+	ended = txn->state == STET_API_TX_ENDED;
+	stet_api_unlock_(txn->vol);
+	return ended;
+}
+
+void stet_api_txn_doom(struct stet_tx *txn, int rc)
+{
+	stet_api_lock_(txn->vol);
+	if (!stet_api_tx_usable_(txn))
+		stet_txn_doom(txn->txn, rc);
+	stet_api_unlock_(txn->vol);
+}
+
+/* --- begin --- */
+
 /* 0 or -EINVAL; *ret_flags with the level filled in. */
 static int choose_level(unsigned flags, unsigned *ret_flags, enum stet_level *ret_level)
 {

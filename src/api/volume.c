@@ -4,11 +4,14 @@
  *     in reverse, after all threads have ended, so nothing runs beside it.
  * V2. Close refuses while there are handles: nothing of the caller's may refer to what it frees.
  * V3. mkfs checks all options before it touches what is there.
+ * V4. A volume that another process holds is opened through that, if it serves us: so too for who may not open
+ *     the image itself.
  */
 #include "api/volume.h"
 
 #include "api/api_internal.h"
 #include "format/superblock.h"
+#include "remote/remote.h"
 
 #include <string.h>
 #include <sys/random.h>
@@ -301,13 +304,12 @@ int stet_api_open_device(struct stet_device *device, const struct stet_open_opti
 	return 0;
 }
 
-int stet_open(const char *path, const struct stet_open_options *options,
-	      struct stet_volume **ret_vol)
+/* Of this process. */
+static int open_local(const char *path, const struct stet_open_options *options,
+		      struct stet_volume **ret_vol)
 {
 	bool read_only = options && options->read_only;
 	struct stet_device *device;
-
-	stet_error_clear();
 	int rc = stet_device_open_file(path, read_only ? STET_DEVICE_READ_ONLY : 0, 0, &device);
 
 	if (rc)
@@ -315,6 +317,40 @@ int stet_open(const char *path, const struct stet_open_options *options,
 	rc = stet_api_open_device(device, options, NULL, ret_vol);
 	if (rc)
 		stet_device_close(device);
+	return rc;
+}
+
+/* V4. busy: why it could not be opened here; the result if nobody serves it. */
+static int open_remote(const char *path, bool read_only, int busy, struct stet_volume **ret_vol)
+{
+	struct stet_ll_server *server = stet_calloc(1, sizeof(*server));
+	int rc = server ? stet_ll_find_server(path, server) : -ENOMEM;
+
+	if (!rc) {
+		rc = stet_remote_open(server->socket, read_only, stet_api_real_clock_(), ret_vol);
+		if (!rc)
+			stet_error_clear();
+		else
+			rc = STET_FAIL(rc == -EMFILE || rc == -ENOMEM ? rc : busy,
+				       "%s: process %d has it, which does not serve us: %s", path,
+				       (int)server->pid, stet_error_text());
+	} else {
+		rc = busy;
+	}
+	stet_free(server);
+	return rc;
+}
+
+int stet_open(const char *path, const struct stet_open_options *options,
+	      struct stet_volume **ret_vol)
+{
+	bool read_only = options && options->read_only;
+	int rc;
+
+	stet_error_clear();
+	rc = open_local(path, options, ret_vol);
+	if ((rc == -EBUSY || rc == -EACCES) && !(options && options->no_remote))
+		rc = open_remote(path, read_only, rc, ret_vol);
 	return rc;
 }
 

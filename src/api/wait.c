@@ -16,6 +16,8 @@
  * W6. The engine keeps tickets that wait for durability or a checkpoint until they fire; so these waits
  *     are never given up. They end: with success, or because the volume fails. A flush that could not
  *     be started (no memory) is tried again.
+ * W7. A call that is made for somebody else (serve/) asks now and then whether he still wants it, as long as
+ *     it waits for what others hold: it may be for ever.
  */
 #include "api/api_internal.h"
 
@@ -23,6 +25,19 @@
 #define PATIENCE_SHARE 2     /* of the time of a flush */
 #define PATIENCE_MIN_NS 5000 /* less is not worth it */
 #define PATIENCE_AGAIN 32    /* flushes after which it is tried again */
+#define ASK_NS 200000000     /* W7 */
+
+/* W7. Of this thread. */
+static _Thread_local struct {
+	stet_api_gone_fn *fn;
+	void *arg;
+} asked;
+
+void stet_api_give_up_when(stet_api_gone_fn *fn, void *arg)
+{
+	asked.fn = fn;
+	asked.arg = arg;
+}
 
 static void fired(struct stet_ticket *ticket, void *arg)
 {
@@ -75,6 +90,26 @@ int stet_api_wait_until_(struct stet_volume *vol, struct stet_api_waiter *w, int
 int stet_api_wait_(struct stet_volume *vol, struct stet_api_waiter *w)
 {
 	return stet_api_wait_until_(vol, w, INT64_MAX);
+}
+
+int stet_api_wait_op_(struct stet_volume *vol, struct stet_api_waiter *w, int64_t deadline_ns)
+{
+	struct stet_clock *clock = stet_api_real_clock_();
+	bool gone = false;
+
+	if (asked.fn)
+		stet_api_worker_kick_(vol, true);
+	while (asked.fn && !gone && !w->ticket.fired && !w->cancelled) {
+		int64_t ask_ns = stet_clock_mono_ns(clock) + ASK_NS;
+
+		if (ask_ns >= deadline_ns)
+			break; /* it ends soon anyway */
+		if (!stet_cond_timedwait(&w->cond, &vol->lock, ask_ns))
+			gone = asked.fn(asked.arg);
+	}
+	if (gone && !w->ticket.fired && !w->cancelled)
+		return STET_FAIL(-EINTR, "whoever made the call has gone");
+	return stet_api_wait_until_(vol, w, deadline_ns);
 }
 
 /* W3 */

@@ -42,6 +42,18 @@ void stet_error_record(int err, const char *file, int line, const char *fmt, ...
 	errno = saved_errno;
 }
 
+void stet_error_note(int err, const char *place, const char *text)
+{
+	struct stet_error_entry *entry = &ring.slot[ring.n % STET_ERROR_RING_SIZE];
+	int saved_errno = errno;
+
+	entry->err = err;
+	(void)snprintf(entry->place, sizeof(entry->place), "%s", place);
+	(void)snprintf(entry->text, sizeof(entry->text), "%s", text);
+	ring.n++;
+	errno = saved_errno;
+}
+
 const struct stet_error_entry *stet_error_entry(size_t back)
 {
 	if (back >= ring.n || back >= STET_ERROR_RING_SIZE)

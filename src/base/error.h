@@ -44,6 +44,9 @@ struct stet_error_entry {
 void stet_error_record(int err, const char *file, int line, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
+/** Notes a failure that was born elsewhere, with its place. Keeps errno; never fails. */
+void stet_error_note(int err, const char *place, const char *text);
+
 /**
  * The text of this thread's latest failure, "" when none.
  * Borrowed: valid until this thread's next STET_FAIL or stet_error_clear.

@@ -118,7 +118,7 @@ const struct stet_cli_command stet_cli_check_ = {
 
 static int try_to_open(struct check *c)
 {
-	const struct stet_open_options options = { .read_only = true };
+	const struct stet_open_options options = { .read_only = true, .no_remote = true };
 	struct stet_volume *vol;
 	int rc = stet_open(c->path, &options, &vol);
 

@@ -52,7 +52,7 @@ static int check_options(const struct stet_cli_command *cmd, struct mkfs *m)
 /* I1. Is there a volume, and has nobody got it? */
 static int check_in_use(const struct mkfs *m, bool *ret_is_volume)
 {
-	const struct stet_open_options options = { .read_only = true };
+	const struct stet_open_options options = { .read_only = true, .no_remote = true };
 	struct stet_volume *vol = NULL;
 	int rc;
 

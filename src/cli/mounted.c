@@ -49,7 +49,7 @@ int stet_cli_mounted_more_(struct stet_cli_mounted *m, uint64_t ino, struct stet
 static int open_root(const struct stet_control *ctl, const char *path, const char *root,
 		     int *ret_fd)
 {
-	const struct stet_control_mount *mount = stet_control_info(ctl);
+	const struct stet_ll_server *mount = stet_control_info(ctl);
 	int fd = open(root, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	int rc = fd < 0 ? -errno : 0;
 	struct stat st;

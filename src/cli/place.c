@@ -13,9 +13,9 @@
 
 bool stet_cli_find_holder_(const char *path, struct stet_cli_text *ret)
 {
-	struct stet_control_mount mount;
+	struct stet_ll_server mount;
 
-	if (stet_control_find_volume(path, &mount) != 0)
+	if (stet_ll_find_server(path, &mount) != 0)
 		return false;
 	stet_cli_text_addf_(ret, "mounted at %s (process %ld)", mount.dir, (long)mount.pid);
 	return true;

@@ -70,7 +70,7 @@ static bool is_inside(const char *path, const char *dir)
 /* The command starts where the caller stands, if that is inside DIR; else in DIR. */
 static int find_directories(struct run *run)
 {
-	const struct stet_control_mount *mount = stet_control_info(run->ctl);
+	const struct stet_ll_server *mount = stet_control_info(run->ctl);
 
 	run->real_dir = realpath(run->dir, NULL);
 	if (!run->real_dir)

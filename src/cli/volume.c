@@ -107,7 +107,7 @@ int stet_cli_fail_open_(const char *path, int rc)
 
 static int open_alone(const char *path, bool write, struct stet_cli_volume *ret)
 {
-	const struct stet_open_options options = { .read_only = !write };
+	const struct stet_open_options options = { .read_only = !write, .no_remote = true };
 	struct stat st = { 0 };
 	struct stet_volume *vol;
 	int rc = stet_open(path, &options, &vol);

@@ -36,10 +36,10 @@ struct stet_fuse_connection {
 struct stet_fuse_control_server {
 	/* --- set at start, then constant --- */
 	struct stet_fuse_server *server;
-	int listen_fd, record_fd;
-	char dir[PATH_MAX];
-	char socket_path[sizeof(((struct sockaddr_un *)0)->sun_path)];
-	char record_path[PATH_MAX];
+	int listen_fd;
+	struct sockaddr_un address;
+	struct stet_ll_announced *announced;
+	struct stet_ll_service *service; /* of library clients (control_library.c) */
 	pthread_t thread;
 	bool has_thread;
 
@@ -63,6 +63,8 @@ int stet_fuse_answer_(struct stet_fuse_connection *c, int rc, const char *why);
 /* One of several before the last. */
 int stet_fuse_answer_item_(struct stet_fuse_connection *c, struct stet_fuse_wire head,
 			   const void *a, size_t a_len, const char *b);
+/* Serves a client of the library until it goes (control_library.c). */
+void stet_fuse_serve_library_(struct stet_fuse_connection *c);
 /* Root, or the daemon's own user? */
 bool stet_fuse_is_owner_(const struct stet_fuse_connection *c);
 

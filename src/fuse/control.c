@@ -7,8 +7,8 @@
  *     no more, the rest is read and dropped.
  * I2. What is given to the caller's functions points into the connection's buffer.
  * I3. Root reads what other users have written: where to connect to, and where to work. Such a
- *     record counts for a mount only if the kernel says that it is this user's, and for a volume
- *     only if the image is his, so that he can lead root nowhere but to what is his.
+ *     record counts for a mount only if the kernel says that it is this user's. (For a volume the
+ *     library sees to that.)
  */
 #include "fuse/control_internal.h"
 #include "fuse/fuse_internal.h"
@@ -29,7 +29,7 @@
 struct stet_control {
 	int fd;
 	bool broken;
-	struct stet_control_mount mount;
+	struct stet_ll_server mount;
 	struct stet_fuse_wire_in in;
 	char why[PATH_MAX + 64];
 };
@@ -37,14 +37,13 @@ struct stet_control {
 /* --- finding --- */
 
 struct wanted {
-	uint64_t dev, ino;
-	uid_t owner; /* of the image */
+	uint64_t dev;
 	bool found;
-	struct stet_control_mount *ret;
+	struct stet_ll_server *ret;
 };
 
 /* I3. The later one of two: the other's daemon is ending, its number has been given away. */
-static void take(struct wanted *w, const struct stet_control_mount *mount)
+static void take(struct wanted *w, const struct stet_ll_server *mount)
 {
 	if (w->found && w->ret->since_ns > mount->since_ns)
 		return;
@@ -52,19 +51,9 @@ static void take(struct wanted *w, const struct stet_control_mount *mount)
 	w->found = true;
 }
 
-static bool is_foreign(const struct stet_control_mount *mount)
+static bool is_foreign(const struct stet_ll_server *mount)
 {
 	return mount->uid != 0 && mount->uid != geteuid();
-}
-
-static bool see_volume(void *arg, const struct stet_control_mount *mount)
-{
-	struct wanted *w = arg;
-
-	if (mount->volume_dev == w->dev && mount->volume_ino == w->ino &&
-	    (!is_foreign(mount) || mount->uid == w->owner)) /* I3 */
-		take(w, mount);
-	return false;
 }
 
 /* Is this file system mounted, for whom mountinfo is? of: text that its options contain, or NULL.
@@ -97,7 +86,7 @@ static bool is_mounted_by(uint64_t dev, uid_t uid)
 	return is_listed("/proc/self/mountinfo", dev, user) == 1;
 }
 
-bool stet_fuse_has_unmounted_(const struct stet_control_mount *mount)
+bool stet_fuse_has_unmounted_(const struct stet_ll_server *mount)
 {
 	char path[64];
 
@@ -105,33 +94,18 @@ bool stet_fuse_has_unmounted_(const struct stet_control_mount *mount)
 	return is_listed(path, mount->dev, NULL) == 0;
 }
 
-static bool see_mount(void *arg, const struct stet_control_mount *mount)
+static bool see_mount(void *arg, const struct stet_ll_server *mount)
 {
 	struct wanted *w = arg;
 
-	if (mount->dev == w->dev &&
+	if (mount->dir[0] && mount->dev == w->dev &&
 	    (!is_foreign(mount) || is_mounted_by(mount->dev, mount->uid))) /* I3 */
 		take(w, mount);
 	return false;
 }
 
-int stet_control_find_volume(const char *path, struct stet_control_mount *ret)
-{
-	struct wanted w = { .ret = ret };
-	struct stat st;
-	int rc = stet_fuse_volume_identity_(path, &w.dev, &w.ino);
-
-	if (!rc && stat(path, &st) != 0)
-		rc = -errno;
-	if (rc)
-		return rc;
-	w.owner = st.st_uid;
-	stet_fuse_records_(see_volume, &w);
-	return w.found ? 0 : -ENOENT;
-}
-
 /* The device number needs no answer of the file system, so this works while it is stuck. */
-int stet_control_find_mount(const char *path, struct stet_control_mount *ret)
+int stet_control_find_mount(const char *path, struct stet_ll_server *ret)
 {
 	struct wanted w = { .ret = ret };
 	struct statx st;
@@ -139,7 +113,7 @@ int stet_control_find_mount(const char *path, struct stet_control_mount *ret)
 	if (statx(AT_FDCWD, path, AT_STATX_DONT_SYNC, 0, &st) != 0)
 		return -errno;
 	w.dev = makedev(st.stx_dev_major, st.stx_dev_minor);
-	stet_fuse_records_(see_mount, &w);
+	stet_ll_servers(see_mount, &w);
 	return w.found ? 0 : -ENOENT;
 }
 
@@ -203,7 +177,7 @@ static int connect_to(const char *path)
 	return fd;
 }
 
-typedef int find_fn(const char *path, struct stet_control_mount *ret);
+typedef int find_fn(const char *path, struct stet_ll_server *ret);
 
 static int open_found(find_fn *find, const char *path, struct stet_control **ret)
 {
@@ -236,7 +210,7 @@ int stet_control_open(const char *path, struct stet_control **ret)
 
 int stet_control_open_volume(const char *path, struct stet_control **ret)
 {
-	return open_found(stet_control_find_volume, path, ret);
+	return open_found(stet_ll_find_server, path, ret);
 }
 
 void stet_control_close(struct stet_control *ctl)
@@ -259,7 +233,7 @@ const char *stet_control_why(const struct stet_control *ctl)
 	return ctl->why;
 }
 
-const struct stet_control_mount *stet_control_info(const struct stet_control *ctl)
+const struct stet_ll_server *stet_control_info(const struct stet_control *ctl)
 {
 	return &ctl->mount;
 }
@@ -602,7 +576,7 @@ static bool is_ours(const char *dir)
 
 int stet_control_umount(const char *dir, bool lazy, char *why, size_t cap)
 {
-	struct stet_control_mount mount;
+	struct stet_ll_server mount;
 	struct stet_control *ctl = NULL;
 	int rc = stet_control_open(dir, &ctl);
 

@@ -26,6 +26,7 @@
 #define STET_FUSE_CONTROL_H
 
 #include "stetfs.h"
+#include "stetfs_lowlevel.h"
 
 #include <limits.h>
 #include <stdbool.h>
@@ -44,27 +45,9 @@ struct stet_control; /* a connection: stet_control_open .. stet_control_close */
 
 /// Finding mounts ///
 
-/** What the runtime record of a mount says. */
-struct stet_control_mount {
-	pid_t pid; /* of the daemon */
-	uid_t uid; /* that it runs as */
-	bool read_only;
-	uint64_t dev;        /* st_dev of the mount */
-	uint64_t since_ns;   /* when it was mounted, since the system started */
-	uint64_t volume_dev; /* st_dev and st_ino of the image; of a block device: 0 and st_rdev */
-	uint64_t volume_ino;
-	char dir[PATH_MAX];    /* where it is mounted, absolute */
-	char volume[PATH_MAX]; /* the image, absolute */
-	char socket[108];      /* of its control socket */
-};
-
-/** Who has the volume at path mounted? -ENOENT: no daemon that we may know of. No connection
- * needed. */
-int stet_control_find_volume(const char *path, struct stet_control_mount *ret);
-
 /** The mount that the file at path is on (any file in it, also within `run`). -ENOENT: none of
  * ours. */
-int stet_control_find_mount(const char *path, struct stet_control_mount *ret);
+int stet_control_find_mount(const char *path, struct stet_ll_server *ret);
 
 /// Connections ///
 
@@ -93,7 +76,7 @@ int stet_control_fd(const struct stet_control *ctl);
 const char *stet_control_why(const struct stet_control *ctl);
 
 /** The mount at the other end. */
-const struct stet_control_mount *stet_control_info(const struct stet_control *ctl);
+const struct stet_ll_server *stet_control_info(const struct stet_control *ctl);
 
 /// Transactions ///
 

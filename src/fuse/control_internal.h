@@ -1,5 +1,4 @@
-/* control_internal.h - what both ends of the control socket share: messages (wire.c), and where
- * sockets and records lie (runtime.c).
+/* control_internal.h - what both ends of the control socket share: messages (wire.c).
  */
 #ifndef STET_FUSE_CONTROL_INTERNAL_H
 #define STET_FUSE_CONTROL_INTERNAL_H
@@ -14,7 +13,7 @@
 /// Messages ///
 
 /* Changes whenever the meaning or the layout of any message does. */
-#define STET_FUSE_WIRE_VERSION 3u
+#define STET_FUSE_WIRE_VERSION 4u
 
 #define STET_FUSE_WIRE_TEXT_MAX \
 	((size_t)96 * 1024) /* of a message's two texts together, NULs included */
@@ -83,31 +82,9 @@ void stet_fuse_wire_release_(struct stet_fuse_wire_in *in);
 /* Waits for one. 0; -EPIPE: the other end has gone; -EPROTO: that was no message of our version. */
 int stet_fuse_wire_receive_(int fd, struct stet_fuse_wire_in *in);
 
-/// Runtime files ///
-
-/* The directory for our own sockets and records, made when missing. -ENAMETOOLONG and as
- * mkdir(2). */
-int stet_fuse_runtime_dir_(char *ret, size_t cap);
-#define STET_FUSE_RECORD_SUFFIX ".mount"
-#define STET_FUSE_SOCKET_SUFFIX ".sock"
-
-/* "DIR/MAJOR-MINOR-SALT.SUFFIX". */
-int stet_fuse_runtime_path_(char *ret, size_t cap, const char *dir, uint64_t dev, uint32_t salt,
-			    const char *suffix);
-/* Removes what daemons that died have left in our directory. */
-void stet_fuse_runtime_sweep_(const char *dir);
-/* Writes the record of a mount and keeps it locked: that says that the daemon lives. -EBUSY:
- * another daemon has it. *ret_fd: to be kept open till the end. */
-int stet_fuse_record_write_(const char *path, const struct stet_control_mount *mount, int *ret_fd);
-/* Fills in what identifies a volume. */
-int stet_fuse_volume_identity_(const char *path, uint64_t *ret_dev, uint64_t *ret_ino);
+/// Records (control.c) ///
 
 /* Has the daemon of this record been unmounted, as far as one can see? Then it will end. */
-bool stet_fuse_has_unmounted_(const struct stet_control_mount *mount);
-
-/* Called for each record of a living daemon in the directories where we may believe what we read;
- * true: stop. */
-typedef bool stet_fuse_record_fn(void *arg, const struct stet_control_mount *mount);
-bool stet_fuse_records_(stet_fuse_record_fn *fn, void *arg);
+bool stet_fuse_has_unmounted_(const struct stet_ll_server *mount);
 
 #endif

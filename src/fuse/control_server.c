@@ -39,7 +39,6 @@
 #define STACK_BYTES ((size_t)256 * 1024)
 #define BACKLOG 64
 #define AGE_STEP_MS 500
-#define NAME_TRIES 16u
 #define SEND_TIMEOUT_S 10 /* I6, and those that follow */
 #define ANSWER_TIMEOUT_S 120
 #define CONNECTIONS_MAX 64u      /* of one user */
@@ -104,8 +103,11 @@ static int answer(struct stet_fuse_connection *c)
 static void *serve_connection(void *arg)
 {
 	struct stet_fuse_connection *c = arg;
-	int rc = stet_fuse_wire_init_(&c->in);
+	bool is_library = stet_ll_is_client(c->fd) == 1;
+	int rc = is_library ? -EPIPE : stet_fuse_wire_init_(&c->in);
 
+	if (is_library)
+		stet_fuse_serve_library_(c);
 	while (!rc) {
 		rc = stet_fuse_wire_receive_(c->fd, &c->in);
 		if (rc == -EPROTO)
@@ -276,77 +278,51 @@ static void *accept_connections(void *arg)
 
 static int listen_at(struct stet_fuse_control_server *control)
 {
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	const struct sockaddr_un *addr = &control->address;
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 
 	control->listen_fd = fd;
 	if (fd < 0)
 		return -errno;
-	memcpy(addr.sun_path, control->socket_path, sizeof(addr.sun_path));
-	unlink(control->socket_path); /* nobody's: we hold the record's lock */
-	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) != 0 ||
-	    chmod(control->socket_path, control->server->shared ? 0666 : 0600) != 0 ||
+	if (bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) != 0 ||
+	    chmod(addr->sun_path, control->server->shared ? 0666 : 0600) != 0 ||
 	    listen(fd, BACKLOG) != 0)
 		return -errno;
 	return 0;
 }
 
-static int write_record(struct stet_fuse_control_server *control)
+/* The record, and with it the name of the socket. */
+static int announce(struct stet_fuse_control_server *control)
 {
 	const struct stet_fuse_server *server = control->server;
-	struct stet_control_mount *mount = calloc(1, sizeof(*mount));
+	struct stet_ll_server *what = calloc(1, sizeof(*what));
 	struct timespec now;
 	int rc;
 
-	if (!mount)
+	if (!what)
 		return -ENOMEM;
 	clock_gettime(CLOCK_BOOTTIME, &now);
-	mount->since_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
-	mount->pid = getpid();
-	mount->uid = geteuid();
-	mount->read_only = server->read_only;
-	mount->dev = server->dev;
-	memcpy(mount->dir, server->dir, sizeof(mount->dir));
-	memcpy(mount->volume, server->volume, sizeof(mount->volume));
-	memcpy(mount->socket, control->socket_path, sizeof(mount->socket));
-	rc = stet_fuse_volume_identity_(server->volume, &mount->volume_dev, &mount->volume_ino);
-	if (!rc)
-		rc = stet_fuse_record_write_(control->record_path, mount, &control->record_fd);
-	free(mount);
-	return rc;
-}
-
-/* A name that no other mount has, and the record under it. */
-static int claim_name(struct stet_fuse_control_server *control)
-{
-	uint64_t dev = control->server->dev;
-	int rc = -EBUSY;
-
-	for (unsigned tries = 0; rc == -EBUSY && tries < NAME_TRIES; tries++) {
-		uint32_t salt;
-
-		if (getrandom(&salt, sizeof(salt), 0) != (ssize_t)sizeof(salt))
-			return -errno;
-		rc = stet_fuse_runtime_path_(control->socket_path, sizeof(control->socket_path),
-					     control->dir, dev, salt, STET_FUSE_SOCKET_SUFFIX);
-		if (!rc)
-			rc = stet_fuse_runtime_path_(control->record_path,
-						     sizeof(control->record_path), control->dir,
-						     dev, salt, STET_FUSE_RECORD_SUFFIX);
-		if (!rc)
-			rc = write_record(control);
+	what->since_ns = (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+	what->read_only = server->read_only;
+	what->dev = server->dev;
+	snprintf(what->dir, sizeof(what->dir), "%s", server->dir);
+	snprintf(what->volume, sizeof(what->volume), "%s", server->volume);
+	rc = stet_ll_announce(what, &control->announced);
+	if (!rc) {
+		control->address.sun_family = AF_UNIX;
+		memcpy(control->address.sun_path, what->socket, sizeof(what->socket));
 	}
+	free(what);
 	return rc;
 }
 
 static int start(struct stet_fuse_control_server *control)
 {
-	int rc = stet_fuse_runtime_dir_(control->dir, sizeof(control->dir));
+	const struct stet_ll_service_options options = { .open_locks = true };
+	int rc = stet_ll_service_create(control->server->vol, &options, &control->service);
 
-	if (!rc) {
-		stet_fuse_runtime_sweep_(control->dir);
-		rc = claim_name(control);
-	}
+	if (!rc)
+		rc = announce(control);
 	if (!rc)
 		rc = listen_at(control);
 	if (!rc)
@@ -364,14 +340,14 @@ int stet_fuse_control_start_(struct stet_fuse_server *server, char *why, size_t 
 		return stet_fuse_why_(why, cap, -ENOMEM, "no memory");
 	server->control = control;
 	control->server = server;
-	control->listen_fd = control->record_fd = -1;
+	control->listen_fd = -1;
 	control->give_up_s = INT64_MAX;
 	pthread_mutex_init(&control->lock, NULL);
 	stet_fuse_list_init(&control->connections);
 	rc = start(control);
 	if (rc)
-		return stet_fuse_why_(why, cap, rc, "control socket in %s: %s", control->dir,
-				      strerror(-rc));
+		return stet_fuse_why_(why, cap, rc, "control socket: %s",
+				      control->announced ? strerror(-rc) : stet_error_text());
 	return 0;
 }
 
@@ -380,10 +356,16 @@ void stet_fuse_control_stop_(struct stet_fuse_server *server)
 {
 	struct stet_fuse_control_server *control = server->control;
 
-	if (!control || !control->has_thread)
+	if (!control)
 		return;
+	if (!control->has_thread) {
+		stet_ll_service_destroy(control->service);
+		control->service = NULL;
+		return;
+	}
 	pthread_mutex_lock(&control->lock);
 	control->stopping = true;
+	stet_ll_service_stop(control->service);
 	control->give_up_s = now_s() + STOP_GRACE_S;
 	shutdown(control->listen_fd, SHUT_RDWR);
 	for (struct stet_fuse_list *l = control->connections.next; l != &control->connections;
@@ -394,6 +376,8 @@ void stet_fuse_control_stop_(struct stet_fuse_server *server)
 	pthread_join(control->thread, NULL);
 	reap(control, true);
 	control->has_thread = false;
+	stet_ll_service_destroy(control->service);
+	control->service = NULL;
 }
 
 void stet_fuse_control_remove_(struct stet_fuse_server *server)
@@ -402,11 +386,7 @@ void stet_fuse_control_remove_(struct stet_fuse_server *server)
 
 	if (!control)
 		return;
-	if (control->record_fd >= 0) { /* else they are not ours */
-		unlink(control->socket_path);
-		unlink(control->record_path);
-		close(control->record_fd);
-	}
+	stet_ll_announce_end(control->announced);
 	if (control->listen_fd >= 0)
 		close(control->listen_fd);
 	pthread_mutex_destroy(&control->lock);

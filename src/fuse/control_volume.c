@@ -64,12 +64,10 @@ static int do_clean(struct stet_fuse_connection *c, const struct stet_fuse_wire 
 
 #define NAMED_MAX 5u /* so many are named */
 
-/* Names the open transactions, the oldest first. False: there are none. */
-static bool name_open_views(struct stet_fuse_server *server, char *why, size_t cap)
+/* The open transactions of commands, the oldest first. */
+static unsigned list_views(struct stet_fuse_server *server, uint64_t id[NAMED_MAX])
 {
-	uint64_t id[NAMED_MAX];
 	unsigned count = 0;
-	int at;
 
 	pthread_mutex_lock(&server->lock);
 	for (struct stet_fuse_list *l = server->views.next; l != &server->views; l = l->next) {
@@ -83,20 +81,42 @@ static bool name_open_views(struct stet_fuse_server *server, char *why, size_t c
 		count++;
 	}
 	pthread_mutex_unlock(&server->lock);
-	if (count == 0)
-		return false;
-	at = snprintf(why, cap, "transaction%s", count > 1 ? "s" : "");
+	return count;
+}
+
+/* Names them. */
+static void name(char *why, size_t cap, const uint64_t id[NAMED_MAX], unsigned count,
+		 const char *what_then)
+{
+	int at = snprintf(why, cap, "transaction%s", count > 1 ? "s" : "");
+
 	for (unsigned i = 0; i < count && i < NAMED_MAX && at > 0 && (size_t)at < cap; i++)
 		at += snprintf(why + at, cap - (size_t)at, "%s %llu", i ? "," : "",
 			       (unsigned long long)id[i]);
 	if (at > 0 && (size_t)at < cap)
-		snprintf(why + at, cap - (size_t)at,
-			 "%s open; \"stetfs abort DIR NUMBER\" drops one, \"stetfs commit\" keeps "
-			 "it",
+		snprintf(why + at, cap - (size_t)at, "%s open; %s",
 			 count > NAMED_MAX ? " and others are"
 			 : count > 1       ? " are"
-					   : " is");
-	return true;
+					   : " is",
+			 what_then);
+}
+
+/* Names the open transactions. False: there are none. */
+static bool name_open_txns(struct stet_fuse_connection *c, char *why, size_t cap)
+{
+	uint64_t id[NAMED_MAX];
+	unsigned count = list_views(c->server, id);
+
+	if (count > 0) {
+		name(why, cap, id, count,
+		     "\"stetfs abort DIR NUMBER\" drops one, \"stetfs commit\" keeps it");
+		return true;
+	}
+	count = (unsigned)stet_ll_service_transactions(c->control->service, id, NAMED_MAX);
+	if (count > 0)
+		name(why, cap, id, count,
+		     "programs that use the library have begun them: \"stetfs txns\" names those");
+	return count > 0;
 }
 
 /* Are files open, in whatever mount namespace? What is left of transactions that have ended is of no
@@ -143,7 +163,8 @@ static int do_shutdown(struct stet_fuse_connection *c, const struct stet_fuse_wi
 	if (!stet_fuse_is_owner_(c))
 		return stet_fuse_answer_(c, -EPERM, "the mount belongs to another user");
 	c->control->no_begin = true;
-	if (!lazy && name_open_views(server, why, sizeof(why))) {
+	stet_ll_service_no_begin(c->control->service, true);
+	if (!lazy && name_open_txns(c, why, sizeof(why))) {
 		rc = -EBUSY;
 	} else {
 		rc = stet_fuse_take_out_(server, lazy);
@@ -154,8 +175,10 @@ static int do_shutdown(struct stet_fuse_connection *c, const struct stet_fuse_wi
 		else if (rc)
 			snprintf(why, sizeof(why), "%s", strerror(-rc));
 	}
-	if (rc)
+	if (rc) {
 		c->control->no_begin = false;
+		stet_ll_service_no_begin(c->control->service, false);
+	}
 	sent = stet_fuse_answer_(c, rc, why);
 	if (!rc && !lazy)
 		end_soon(server);

@@ -194,10 +194,10 @@ static const char *said_of_volume(const struct daemon_state *d)
 
 static int explain_open(struct daemon_state *d, int rc)
 {
-	struct stet_control_mount *holder = calloc(1, sizeof(*holder));
+	struct stet_ll_server *holder = calloc(1, sizeof(*holder));
 	const char *text = said_of_volume(d);
 
-	if (rc == -EBUSY && holder && stet_control_find_volume(d->server.volume, holder) == 0)
+	if (rc == -EBUSY && holder && stet_ll_find_server(d->server.volume, holder) == 0)
 		stet_fuse_why_(d->why, sizeof(d->why), rc, "in use: mounted at %.400s (process %d)",
 			       holder->dir, (int)holder->pid);
 	else if (rc == -EBUSY && text[0])
@@ -262,6 +262,7 @@ static int open_volume(struct daemon_state *d)
 	struct stet_open_options open_options = {
 		.read_only = o->read_only,
 		.recover_prefix = o->recover_prefix,
+		.no_remote = true,
 		.cache_bytes = o->cache_bytes,
 		.flush_interval_ms = o->flush_interval_ms,
 		.checkpoint_bytes = o->checkpoint_bytes,

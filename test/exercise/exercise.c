@@ -218,7 +218,7 @@ static void need(int code, const char *what)
 
 void ex_do_mount(void)
 {
-	struct stet_control_mount mount;
+	struct stet_ll_server mount;
 
 	if (ex_mount.options[0])
 		need(ex_stetfs("mount", ex_mount.image, ex_mount.dir, "-o", ex_mount.options, NULL),

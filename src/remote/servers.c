@@ -1,4 +1,5 @@
-/* runtime.c - where the sockets and records of mounts lie.
+/* servers.c - who serves which volume: where the sockets and records of daemons lie, and reading them.
+ * Writing them is in serve/announce.c.
  *
  *	/run/stetfs/                   of daemons of root
  *	$XDG_RUNTIME_DIR/stetfs/, or /run/user/UID/stetfs/, or /tmp/stetfs-UID/   of users
@@ -15,13 +16,16 @@
  *     anyone: a user's records concern his own mounts only, so one that gives another uid than the
  *     directory has does not count. Below /run only root makes directories (and in a user
  *     namespace root's files do not look like his). What else a foreign user may claim, is for
- *     control.c to check.
+ *     see_volume() and fuse/control.c to check.
  * I3. The order of what the daemon does: lock, write, bind the socket, ... remove the socket,
  *     remove the record, unlock. So with the lock on what the path names, nobody else removes
  *     what is ours. A reader may find a record half written; it lacks its last line, "end", and
  *     does not count.
  */
-#include "fuse/control_internal.h"
+#include "remote/servers.h"
+
+#include "base/error.h"
+#include "base/mem.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -37,13 +41,9 @@
 #include <unistd.h>
 
 #define ROOT_DIR "/run/stetfs"
-#define RECORD_SUFFIX STET_FUSE_RECORD_SUFFIX
-#define SOCKET_SUFFIX STET_FUSE_SOCKET_SUFFIX
 #define RECORD_MAX ((size_t)64 * 1024)
 #define ENTRIES_MAX \
 	4096u /* looked at in one directory: a user may have made many, for root to read */
-#define LOCK_TRIES 100u
-#define LOCK_PAUSE_US 2000
 
 /* --- directories --- */
 
@@ -68,7 +68,7 @@ static bool is_dir(const char *path)
 	return stat(path, &st) == 0 && S_ISDIR(st.st_mode);
 }
 
-int stet_fuse_runtime_dir_(char *ret, size_t cap)
+int stet_servers_dir(char *ret, size_t cap)
 {
 	const char *xdg = getenv("XDG_RUNTIME_DIR");
 	uid_t uid = geteuid();
@@ -94,13 +94,13 @@ int stet_fuse_runtime_dir_(char *ret, size_t cap)
 	return S_ISDIR(st.st_mode) && st.st_uid == uid ? 0 : -EPERM; /* somebody else's */
 }
 
-int stet_fuse_runtime_path_(char *ret, size_t cap, const char *dir, uint64_t dev, uint32_t salt,
-			    const char *suffix)
+int stet_servers_path(char *ret, size_t cap, const char *dir, uint64_t dev, uint32_t salt,
+		      const char *suffix)
 {
 	return format(ret, cap, "%s/%u-%u-%08x%s", dir, major(dev), minor(dev), salt, suffix);
 }
 
-int stet_fuse_volume_identity_(const char *path, uint64_t *ret_dev, uint64_t *ret_ino)
+int stet_servers_identity(const char *path, uint64_t *ret_dev, uint64_t *ret_ino)
 {
 	struct stat st;
 
@@ -109,146 +109,6 @@ int stet_fuse_volume_identity_(const char *path, uint64_t *ret_dev, uint64_t *re
 	*ret_dev = S_ISBLK(st.st_mode) ? 0 : st.st_dev;
 	*ret_ino = S_ISBLK(st.st_mode) ? st.st_rdev : st.st_ino;
 	return 0;
-}
-
-/* --- writing --- */
-
-static void put_text(FILE *f, const char *key, const char *text)
-{
-	fprintf(f, "%s ", key);
-	for (const unsigned char *c = (const unsigned char *)text; *c; c++) {
-		if (*c > ' ' && *c < 0x7f && *c != '\\')
-			fputc(*c, f);
-		else
-			fprintf(f, "\\%03o", *c);
-	}
-	fputc('\n', f);
-}
-
-static void put_number(FILE *f, const char *key, uint64_t value)
-{
-	fprintf(f, "%s %" PRIu64 "\n", key, value);
-}
-
-static void put_record(FILE *f, const struct stet_control_mount *m)
-{
-	put_number(f, "pid", (uint64_t)m->pid);
-	put_number(f, "uid", m->uid);
-	put_number(f, "read_only", m->read_only);
-	put_number(f, "dev", m->dev);
-	put_number(f, "since_ns", m->since_ns);
-	put_number(f, "volume_dev", m->volume_dev);
-	put_number(f, "volume_ino", m->volume_ino);
-	put_text(f, "volume", m->volume);
-	put_text(f, "dir", m->dir);
-	put_text(f, "socket", m->socket);
-	fputs("end\n", f); /* I3 */
-}
-
-/* 0: locked; -EAGAIN: try again. The one who had it may have removed it before letting go. */
-static int try_lock(const char *path, int fd)
-{
-	struct stat mine, now;
-
-	if (flock(fd, LOCK_EX | LOCK_NB) != 0)
-		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
-	if (fstat(fd, &mine) != 0)
-		return -errno;
-	if (stat(path, &now) != 0 || mine.st_dev != now.st_dev || mine.st_ino != now.st_ino)
-		return -EAGAIN;
-	return 0;
-}
-
-/* Whoever has the lock is a reader that looks whether it is held, or somebody who sweeps: both are
- * soon gone; or, once in four billion times, another daemon: the caller takes another name. */
-static int open_locked(const char *path, int *ret_fd)
-{
-	for (unsigned tries = 0; tries < LOCK_TRIES; tries++) {
-		int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0644);
-		int rc = fd < 0 ? -errno : try_lock(path, fd);
-
-		if (!rc) {
-			*ret_fd = fd;
-			return 0;
-		}
-		if (fd >= 0)
-			close(fd);
-		if (rc != -EAGAIN)
-			return rc;
-		usleep(LOCK_PAUSE_US);
-	}
-	return -EBUSY;
-}
-
-int stet_fuse_record_write_(const char *path, const struct stet_control_mount *mount, int *ret_fd)
-{
-	FILE *f = NULL;
-	int fd, copy;
-	int rc = open_locked(path, &fd);
-
-	if (rc)
-		return rc;
-	if (ftruncate(fd, 0) != 0)
-		rc = -errno;
-	copy = rc ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 0); /* the same lock: fd keeps it */
-	if (copy >= 0)
-		f = fdopen(copy, "w");
-	if (f) {
-		put_record(f, mount);
-		rc = fclose(f) ? -errno : 0;
-	} else if (!rc) {
-		rc = -errno;
-		if (copy >= 0)
-			close(copy);
-	}
-	if (rc)
-		close(fd);
-	else
-		*ret_fd = fd;
-	return rc;
-}
-
-/* --- sweeping --- */
-
-static bool ends_with(const char *name, const char *suffix)
-{
-	size_t n = strlen(name), m = strlen(suffix);
-
-	return n >= m && strcmp(name + n - m, suffix) == 0;
-}
-
-/* Removes a record whose daemon has died, and its socket. Whoever has just made it and did not
- * lock it yet, sees that it has gone and makes it again. */
-static void sweep_one(const char *dir, const char *name)
-{
-	size_t stem = strlen(name) - strlen(RECORD_SUFFIX);
-	char path[PATH_MAX], other[PATH_MAX];
-	int fd;
-
-	if (format(path, sizeof(path), "%s/%s", dir, name) != 0 ||
-	    format(other, sizeof(other), "%s/%.*s%s", dir, (int)stem, name, SOCKET_SUFFIX) != 0)
-		return;
-	fd = open(path, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0)
-		return;
-	if (try_lock(path, fd) == 0) {
-		unlink(other);
-		unlink(path);
-	}
-	close(fd);
-}
-
-void stet_fuse_runtime_sweep_(const char *dir)
-{
-	DIR *it = opendir(dir);
-	struct dirent *entry;
-
-	if (!it)
-		return;
-	while ((entry = readdir(it)))
-		if (ends_with(entry->d_name, RECORD_SUFFIX))
-			sweep_one(dir, entry->d_name);
-	closedir(it);
 }
 
 /* --- reading --- */
@@ -270,7 +130,7 @@ static void take_text(char *ret, size_t cap, const char *text)
 	ret[n] = 0;
 }
 
-static void take_line(struct stet_control_mount *m, const char *key, const char *value)
+static void take_line(struct stet_ll_server *m, const char *key, const char *value)
 {
 	uint64_t number = strtoull(value, NULL, 10);
 
@@ -297,11 +157,11 @@ static void take_line(struct stet_control_mount *m, const char *key, const char 
 }
 
 /* True: it is whole. */
-static bool parse(char *text, struct stet_control_mount *ret)
+static bool parse(char *text, struct stet_ll_server *ret)
 {
 	char *save = NULL;
 
-	*ret = (struct stet_control_mount){ 0 };
+	*ret = (struct stet_ll_server){ 0 };
 	for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		char *space = strchr(line, ' ');
 
@@ -316,7 +176,7 @@ static bool parse(char *text, struct stet_control_mount *ret)
 }
 
 /* True: *ret is the record of a living daemon (I1). */
-static bool read_record(int dir_fd, const char *name, struct stet_control_mount *ret)
+static bool read_record(int dir_fd, const char *name, struct stet_ll_server *ret)
 {
 	int fd = openat(dir_fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	bool good = false;
@@ -325,7 +185,7 @@ static bool read_record(int dir_fd, const char *name, struct stet_control_mount 
 
 	if (fd < 0)
 		return false;
-	text = malloc(RECORD_MAX + 1);
+	text = stet_alloc(RECORD_MAX + 1);
 	if (text && flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
 		n = read(fd, text, RECORD_MAX);
 		if (n > 0) {
@@ -333,7 +193,7 @@ static bool read_record(int dir_fd, const char *name, struct stet_control_mount 
 			good = parse(text, ret);
 		}
 	}
-	free(text);
+	stet_free(text);
 	close(fd);
 	return good;
 }
@@ -345,10 +205,10 @@ static bool is_believed(const struct stat *st)
 }
 
 /* The records of one directory. True: fn said stop. */
-static bool records_in(const char *path, bool of_root, stet_fuse_record_fn *fn, void *arg)
+static bool records_in(const char *path, bool of_root, stet_ll_server_fn *fn, void *arg)
 {
 	int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct stet_control_mount *mount;
+	struct stet_ll_server *mount;
 	struct dirent *entry;
 	unsigned count = 0;
 	bool stop = false;
@@ -362,20 +222,20 @@ static bool records_in(const char *path, bool of_root, stet_fuse_record_fn *fn, 
 		close(fd);
 		return false;
 	}
-	mount = calloc(1, sizeof(*mount));
+	mount = stet_calloc(1, sizeof(*mount));
 	while (mount && !stop && count++ < ENTRIES_MAX && (entry = readdir(dir)))
-		if (ends_with(entry->d_name, RECORD_SUFFIX) &&
+		if (stet_servers_is_record(entry->d_name) &&
 		    read_record(dirfd(dir), entry->d_name, mount) &&
 		    (of_root || st.st_uid == geteuid() || st.st_uid == mount->uid)) /* I2 */
 			stop = fn(arg, mount);
-	free(mount);
+	stet_free(mount);
 	closedir(dir);
 	return stop;
 }
 
 /* Root: the directories of all users, below `top`, with names that start with `prefix`. */
 static bool records_below(const char *top, const char *prefix, const char *sub,
-			  stet_fuse_record_fn *fn, void *arg)
+			  stet_ll_server_fn *fn, void *arg)
 {
 	DIR *dir = opendir(top);
 	struct dirent *entry;
@@ -393,7 +253,7 @@ static bool records_below(const char *top, const char *prefix, const char *sub,
 	return stop;
 }
 
-bool stet_fuse_records_(stet_fuse_record_fn *fn, void *arg)
+bool stet_ll_servers(stet_ll_server_fn *fn, void *arg)
 {
 	const char *xdg = getenv("XDG_RUNTIME_DIR");
 	unsigned uid = (unsigned)geteuid();
@@ -412,4 +272,44 @@ bool stet_fuse_records_(stet_fuse_record_fn *fn, void *arg)
 		return true;
 	snprintf(path, sizeof(path), "/tmp/stetfs-%u", uid);
 	return records_in(path, false, fn, arg);
+}
+
+/* --- finding --- */
+
+struct wanted {
+	uint64_t dev, ino;
+	uid_t owner; /* of the image */
+	bool found;
+	struct stet_ll_server *ret;
+};
+
+/* Of two the later one: the other is ending. Root believes of what a user has written only what is about an
+ * image that is his (I2), so that he can lead root nowhere but to what is his. */
+static bool see_volume(void *arg, const struct stet_ll_server *server)
+{
+	bool is_foreign = server->uid != 0 && server->uid != geteuid();
+	struct wanted *w = arg;
+
+	if (server->volume_dev != w->dev || server->volume_ino != w->ino ||
+	    (is_foreign && server->uid != w->owner) ||
+	    (w->found && w->ret->since_ns > server->since_ns))
+		return false;
+	*w->ret = *server;
+	w->found = true;
+	return false;
+}
+
+int stet_ll_find_server(const char *path, struct stet_ll_server *ret)
+{
+	struct wanted w = { .ret = ret };
+	struct stat st;
+	int rc = stet_servers_identity(path, &w.dev, &w.ino);
+
+	if (!rc && stat(path, &st) != 0)
+		rc = -errno;
+	if (rc)
+		return rc;
+	w.owner = st.st_uid;
+	stet_ll_servers(see_volume, &w);
+	return w.found ? 0 : -ENOENT;
 }

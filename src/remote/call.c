@@ -1,0 +1,129 @@
+/* call.c - one call: a request, and its answers.
+ *
+ * L1. Whatever the server says, a call ends: with its answer, or because the connection is over. What is
+ *     not an answer to the call ends the connection, as nobody could tell what comes next.
+ * L2. Ending a handle leaves the error text as it is, unless it fails itself.
+ */
+#include "remote/remote_internal.h"
+
+#include <string.h>
+
+static void begin(struct stet_remote_call *c, struct stet_remote_volume *vol, uint32_t kind,
+		  bool must)
+{
+	*c = (struct stet_remote_call){ .vol = vol, .kind = kind };
+	c->rc = stet_remote_take_(vol, must, &c->conn);
+	if (!c->rc)
+		c->out = (struct stet_wire_out){ .p = c->conn->args, .cap = STET_WIRE_ARGS_MAX };
+}
+
+void stet_remote_begin_(struct stet_remote_call *c, struct stet_remote_volume *vol, uint32_t kind)
+{
+	stet_error_clear();
+	begin(c, vol, kind, false);
+}
+
+void stet_remote_begin_end_(struct stet_remote_call *c, struct stet_remote_volume *vol,
+			    uint32_t kind)
+{
+	begin(c, vol, kind, true);
+}
+
+void stet_remote_put_txn_(struct stet_remote_call *c, struct stet_txn *txn)
+{
+	const struct stet_remote_txn *t = stet_remote_txn_(txn);
+
+	if (t && t->vol != c->vol && !c->rc)
+		c->rc = STET_FAIL(-EINVAL, "the transaction is of another volume");
+	stet_wire_put_u64(&c->out, t ? t->id : 0);
+}
+
+void stet_remote_put_path_(struct stet_remote_call *c, uint64_t dir, const char *path)
+{
+	if (strlen(path) > STET_WIRE_PATH_MAX && !c->rc)
+		c->rc = STET_FAIL(-ENAMETOOLONG, "a path of more than %zu bytes",
+				  STET_WIRE_PATH_MAX);
+	stet_wire_put_u64(&c->out, dir);
+	stet_wire_put_text(&c->out, path);
+}
+
+static int lost(struct stet_remote_call *c, int rc)
+{
+	c->broken = true; /* L1 */
+	if (rc == -EPIPE)
+		return STET_FAIL(rc, "the process that holds the volume has gone");
+	if (rc == -ENOMEM)
+		return STET_FAIL(rc, "no memory for an answer");
+	return STET_FAIL(rc, "not the answer that was expected");
+}
+
+static int take_data(struct stet_remote_call *c, const struct stet_wire_message *msg)
+{
+	int rc;
+
+	if (msg->data_len == 0)
+		return 0;
+	if (msg->data_len > STET_WIRE_DATA_MAX)
+		return -EPROTO;
+	if (c->list) {
+		rc = stet_buf_reserve(c->list, msg->data_len);
+		if (!rc)
+			rc = stet_wire_receive_data(c->conn->fd, msg, c->list->p + c->list->len);
+		if (!rc)
+			c->list->len += msg->data_len;
+		return rc;
+	}
+	if (!c->to || msg->data_len > c->to_cap - c->to_len)
+		return -EPROTO;
+	rc = stet_wire_receive_data(c->conn->fd, msg, (uint8_t *)c->to + c->to_len);
+	c->to_len += msg->data_len;
+	return rc;
+}
+
+static int64_t finish(struct stet_remote_call *c, const struct stet_wire_message *msg)
+{
+	c->in = msg->args;
+	if (msg->result < 0) {
+		const char *text = stet_wire_get_text(&c->in, STET_WIRE_ARGS_MAX);
+		const char *place = stet_wire_get_text(&c->in, STET_WIRE_ARGS_MAX);
+
+		if (c->in.bad || msg->result < INT32_MIN)
+			return lost(c, -EPROTO);
+		if (text[0])
+			stet_error_note((int)msg->result, place, text);
+	}
+	return msg->result;
+}
+
+int64_t stet_remote_do_(struct stet_remote_call *c)
+{
+	struct stet_wire_message msg;
+	int rc = c->rc;
+
+	if (!rc && c->out.bad)
+		rc = STET_FAIL(-ENAMETOOLONG, "more than a message holds");
+	if (rc)
+		return rc;
+	rc = stet_wire_send(c->conn->fd, c->kind, 0, &c->out, c->data, c->data_len);
+	if (rc == -EMSGSIZE)
+		return STET_FAIL(-E2BIG, "more than the socket takes at once");
+	while (!rc) {
+		rc = stet_wire_receive(c->conn->fd, c->conn->packet, &msg);
+		if (!rc && msg.kind != STET_WIRE_PART && msg.kind != STET_WIRE_END)
+			rc = -EPROTO;
+		if (!rc)
+			rc = take_data(c, &msg);
+		if (!rc && msg.kind == STET_WIRE_END)
+			return finish(c, &msg);
+	}
+	return lost(c, rc == -EAGAIN ? -EPIPE : rc);
+}
+
+int64_t stet_remote_end_(struct stet_remote_call *c, int64_t rc)
+{
+	if (rc >= 0 && (c->in.bad || c->in.left))
+		rc = lost(c, -EPROTO);
+	if (c->conn)
+		stet_remote_give_back_(c->vol, c->conn, c->broken);
+	return rc;
+}

@@ -1,0 +1,232 @@
+/* txn.c - transactions of a volume that another process holds. */
+#include "remote/remote_internal.h"
+
+#include <string.h>
+
+/* --- begin --- */
+
+/* The handle of a transaction that the answer has in it. */
+static int64_t take_txn(struct stet_remote_call *c, struct stet_remote_txn *txn, int64_t rc,
+			struct stet_txn **ret)
+{
+	if (!rc) {
+		txn->id = stet_wire_get_u64(&c->in);
+		txn->number = stet_wire_get_u64(&c->in);
+	}
+	rc = stet_remote_end_(c, rc);
+	if (rc) {
+		stet_free(txn);
+		return rc;
+	}
+	stet_remote_handle_opened_(txn->vol);
+	*ret = (struct stet_txn *)(void *)txn;
+	return 0;
+}
+
+static struct stet_remote_txn *new_txn(struct stet_remote_volume *vol)
+{
+	struct stet_remote_txn *txn = stet_calloc(1, sizeof(*txn));
+
+	if (txn) {
+		txn->head.is_remote = true;
+		txn->vol = vol;
+	}
+	return txn;
+}
+
+int stet_remote_begin(struct stet_volume *volume, unsigned flags, struct stet_txn **ret_txn)
+{
+	struct stet_remote_volume *vol = stet_remote_volume_(volume);
+	struct stet_remote_txn *txn = new_txn(vol);
+	struct stet_remote_call c;
+
+	if (!txn)
+		return STET_FAIL(-ENOMEM, "no memory for a transaction");
+	stet_remote_begin_(&c, vol, STET_WIRE_BEGIN);
+	stet_wire_put_u32(&c.out, flags);
+	return (int)take_txn(&c, txn, stet_remote_do_(&c), ret_txn);
+}
+
+int stet_remote_begin_base(struct stet_txn *of, struct stet_txn **ret_txn)
+{
+	struct stet_remote_volume *vol = stet_remote_txn_(of)->vol;
+	struct stet_remote_txn *txn = new_txn(vol);
+	struct stet_remote_call c;
+
+	if (!txn)
+		return STET_FAIL(-ENOMEM, "no memory for a transaction");
+	stet_remote_begin_(&c, vol, STET_WIRE_BEGIN_BASE);
+	stet_remote_put_txn_(&c, of);
+	return (int)take_txn(&c, txn, stet_remote_do_(&c), ret_txn);
+}
+
+/* --- end --- */
+
+static void free_txn(struct stet_remote_txn *txn)
+{
+	stet_remote_handle_closed_(txn->vol);
+	stet_free(txn);
+}
+
+int stet_remote_commit(struct stet_txn *txn, unsigned flags)
+{
+	struct stet_remote_call c;
+	int64_t rc;
+
+	stet_error_clear();
+	stet_remote_begin_end_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_COMMIT);
+	stet_remote_put_txn_(&c, txn);
+	stet_wire_put_u32(&c.out, flags);
+	rc = stet_remote_end_(&c, stet_remote_do_(&c));
+	if (!rc)
+		free_txn(stet_remote_txn_(txn));
+	return (int)rc;
+}
+
+/* If the server cannot be told, it has gone, and the transaction with it. */
+void stet_remote_abort(struct stet_txn *txn)
+{
+	struct stet_remote_call c;
+
+	stet_remote_begin_end_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_ABORT);
+	stet_remote_put_txn_(&c, txn);
+	(void)stet_remote_end_(&c, stet_remote_do_(&c));
+	free_txn(stet_remote_txn_(txn));
+}
+
+/* --- in between --- */
+
+int stet_remote_freeze(struct stet_txn *txn)
+{
+	struct stet_remote_call c;
+
+	stet_remote_begin_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_FREEZE);
+	stet_remote_put_txn_(&c, txn);
+	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
+}
+
+static size_t copy_text(const char *text, char *buf, size_t cap)
+{
+	size_t len = strlen(text);
+
+	if (cap > 0) {
+		size_t n = len < cap ? len : cap - 1;
+
+		memcpy(buf, text, n);
+		buf[n] = 0;
+	}
+	return len;
+}
+
+size_t stet_remote_conflict_text(struct stet_txn *txn, char *buf, size_t cap)
+{
+	struct stet_remote_call c;
+	const char *text = "";
+	size_t len;
+	int64_t rc;
+
+	stet_remote_begin_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_CONFLICT_TEXT);
+	stet_remote_put_txn_(&c, txn);
+	rc = stet_remote_do_(&c);
+	if (!rc)
+		text = stet_wire_get_text(&c.in, STET_WIRE_ARGS_MAX);
+	len = copy_text(text, buf, cap); /* before the connection is somebody else's */
+	(void)stet_remote_end_(&c, rc);
+	return len;
+}
+
+uint64_t stet_remote_transaction_id(struct stet_txn *txn)
+{
+	return stet_remote_txn_(txn)->number;
+}
+
+/* --- lists: all of it is fetched before the caller sees any, who may take his time --- */
+
+int stet_remote_txns(struct stet_volume *vol, stet_txns_fn *fn, void *arg)
+{
+	struct stet_buf list = { 0 };
+	struct stet_remote_call c;
+	struct stet_wire_in in;
+	int64_t rc;
+
+	stet_remote_begin_(&c, stet_remote_volume_(vol), STET_WIRE_TXNS);
+	c.list = &list;
+	rc = stet_remote_end_(&c, stet_remote_do_(&c));
+	in = (struct stet_wire_in){ .p = list.p, .left = list.len };
+	while (!rc && in.left > 0) {
+		struct stet_txn_entry entry;
+
+		stet_wire_get_txn(&in, &entry);
+		rc = in.bad ? STET_FAIL(-EPROTO, "not the answer that was expected")
+			    : fn(arg, &entry);
+	}
+	stet_buf_release(&list);
+	return (int)rc;
+}
+
+int stet_remote_changes(struct stet_txn *txn, stet_changes_fn *fn, void *arg)
+{
+	struct stet_buf list = { 0 };
+	struct stet_remote_call c;
+	struct stet_wire_in in;
+	int64_t rc;
+
+	stet_remote_begin_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_CHANGES);
+	stet_remote_put_txn_(&c, txn);
+	c.list = &list;
+	rc = stet_remote_end_(&c, stet_remote_do_(&c));
+	in = (struct stet_wire_in){ .p = list.p, .left = list.len };
+	while (!rc && in.left > 0) {
+		struct stet_change change;
+
+		stet_wire_get_change(&in, &change);
+		rc = in.bad ? STET_FAIL(-EPROTO, "not the answer that was expected")
+			    : fn(arg, &change);
+	}
+	stet_buf_release(&list);
+	return (int)rc;
+}
+
+/* --- giving up a part --- */
+
+static int join_paths(const char *const *paths, size_t count, struct stet_buf *ret)
+{
+	int rc = 0;
+
+	for (size_t i = 0; i < count && !rc; i++) {
+		size_t len = strlen(paths[i]) + 1;
+
+		if (len > STET_WIRE_PATHS_MAX - ret->len)
+			rc = STET_FAIL(-E2BIG, "more paths than a request holds");
+		else
+			rc = stet_buf_append(ret, paths[i], len);
+	}
+	return rc;
+}
+
+int stet_remote_revert(struct stet_txn *txn, unsigned flags, const char *const *paths, size_t count,
+		       char *why, size_t cap)
+{
+	struct stet_buf list = { 0 };
+	struct stet_remote_call c;
+	int64_t rc;
+
+	if (cap > 0)
+		why[0] = 0;
+	stet_remote_begin_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_REVERT);
+	if (!c.rc && !paths && count > 0)
+		c.rc = STET_FAIL(-EINVAL, "no paths");
+	if (!c.rc)
+		c.rc = join_paths(paths, count, &list);
+	stet_remote_put_txn_(&c, txn);
+	stet_wire_put_u32(&c.out, flags);
+	stet_wire_put_u64(&c.out, count);
+	c.data = list.p;
+	c.data_len = list.len;
+	rc = stet_remote_do_(&c);
+	if (c.in.left > 0) /* there was an answer */
+		copy_text(stet_wire_get_text(&c.in, STET_WIRE_ARGS_MAX), why, cap);
+	rc = stet_remote_end_(&c, rc);
+	stet_buf_release(&list);
+	return (int)rc;
+}

@@ -1,0 +1,275 @@
+/* connection.c - one connection of a client: requests in, answers out.
+ *
+ * N1. Nothing that came is believed: a message that is not as it should be ends the connection.
+ * N2. What a connection keeps in memory is bounded; when nothing comes for a while it keeps little.
+ * N3. A client that stops in the middle of a message, or does not read its answers, is given up. One that
+ *     sends nothing is waited for: its session is open.
+ * N4. A call that waits for others ends when the client has gone, or the service stops.
+ */
+#include "serve/serve_internal.h"
+
+#include "base/endian.h"
+
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+#define LOOK_S 1 /* N2, N4 */
+#define SEND_TIMEOUT_S 10
+
+static const struct stet_serve_request requests[STET_WIRE_KINDS] = {
+#define REQUEST(kind, name, data, is_change)                  \
+	[STET_WIRE_##kind] = { .fn = stet_serve_do_##name##_, \
+			       .data_max = (data),            \
+			       .changes = (is_change) },
+	STET_SERVE_REQUESTS(REQUEST)
+#undef REQUEST
+};
+
+/* --- what requests use --- */
+
+struct stet_serve_handle *stet_serve_handle_(struct stet_serve_call *c, enum stet_serve_kind kind)
+{
+	uint64_t number = stet_wire_get_u64(&c->in);
+	struct stet_serve_handle *h = stet_serve_handle_get_(c->session, number, kind);
+
+	if (!h) {
+		c->unknown_handle = true;
+		return NULL;
+	}
+	STET_ASSERT(c->used_count < STET_SERVE_USED_MAX);
+	c->used[c->used_count++] = h;
+	return h;
+}
+
+struct stet_txn *stet_serve_txn_(struct stet_serve_call *c)
+{
+	struct stet_wire_in ahead = c->in;
+	struct stet_serve_handle *h;
+
+	if (stet_wire_get_u64(&ahead) == 0) {
+		c->in = ahead;
+		return NULL;
+	}
+	h = stet_serve_handle_(c, STET_SERVE_TXN);
+	return h ? h->txn : NULL;
+}
+
+const char *stet_serve_path_(struct stet_serve_call *c)
+{
+	return stet_wire_get_text(&c->in, STET_WIRE_PATH_MAX);
+}
+
+const char *stet_serve_text_(struct stet_serve_call *c)
+{
+	return stet_wire_get_text(&c->in, STET_WIRE_ARGS_MAX);
+}
+
+/* N1 */
+int stet_serve_ready_(struct stet_serve_call *c)
+{
+	if (c->in.bad || c->in.left) {
+		c->lost = true;
+		return -EPROTO;
+	}
+	return c->unknown_handle ? STET_FAIL(-EINVAL, "there is no such handle") : 0;
+}
+
+int stet_serve_big_out_(struct stet_serve_call *c)
+{
+	if (!c->big_out)
+		c->big_out = stet_alloc(STET_WIRE_DATA_MAX);
+	return c->big_out ? 0 : STET_FAIL(-ENOMEM, "no memory for an answer");
+}
+
+int stet_serve_part_(struct stet_serve_call *c, size_t len)
+{
+	int rc = c->service->stopping ? -EPIPE : 0;
+
+	if (!rc)
+		rc = stet_wire_send(c->fd, STET_WIRE_PART, 0, NULL, c->big_out, len);
+	if (rc)
+		c->lost = true;
+	return rc;
+}
+
+/* --- connections --- */
+
+static int answer(struct stet_serve_call *c, int64_t result)
+{
+	struct stet_wire_out out = { .p = c->args, .cap = STET_WIRE_ARGS_MAX };
+
+	if (result < 0) { /* before what the request has put there */
+		uint8_t more[STET_ERROR_TEXT_SIZE * 2];
+		size_t len = c->out.len < sizeof(more) ? c->out.len : 0;
+
+		memcpy(more, c->args, len);
+		stet_wire_put_text(&out, stet_error_text());
+		stet_wire_put_text(&out, stet_error_place());
+		stet_wire_put_bytes(&out, more, len);
+		c->out = out;
+		c->out_len = 0;
+	}
+	return stet_wire_send(c->fd, STET_WIRE_END, result, &c->out, c->big_out, c->out_len);
+}
+
+static int take_data(struct stet_serve_call *c, const struct stet_wire_message *msg)
+{
+	c->data = msg->data;
+	c->data_len = msg->data_len;
+	if (msg->data_here == msg->data_len)
+		return 0;
+	if (msg->data_len > c->big_in_cap) {
+		stet_free(c->big_in);
+		c->big_in = stet_alloc(msg->data_len);
+		c->big_in_cap = c->big_in ? msg->data_len : 0;
+		if (!c->big_in)
+			return -ENOMEM;
+	}
+	c->data = c->big_in;
+	return stet_wire_receive_data(c->fd, msg, c->big_in);
+}
+
+/* < 0: the connection is over. */
+static int perform(struct stet_serve_call *c, const struct stet_wire_message *msg)
+{
+	const struct stet_serve_request *request = msg->kind < STET_WIRE_KINDS
+							   ? &requests[msg->kind]
+							   : NULL;
+	int64_t result;
+	int rc;
+
+	if (!request || !request->fn || msg->data_len > request->data_max)
+		return -EPROTO; /* N1 */
+	rc = take_data(c, msg);
+	if (rc)
+		return rc;
+	c->in = msg->args;
+	c->out = (struct stet_wire_out){ .p = c->args, .cap = STET_WIRE_ARGS_MAX };
+	c->out_len = 0;
+	c->unknown_handle = false;
+	stet_error_clear();
+	if (request->changes && c->session->read_only)
+		result = STET_FAIL(-EROFS, "the volume was opened to be read only");
+	else
+		result = request->fn(c);
+	rc = c->lost ? -EPIPE : answer(c, result);
+	while (c->used_count > 0)
+		stet_serve_handle_put_(c->session, c->used[--c->used_count]);
+	return rc;
+}
+
+/* N2 */
+static void shrink(struct stet_serve_call *c)
+{
+	stet_free(c->big_in);
+	stet_free(c->big_out);
+	c->big_in = c->big_out = NULL;
+	c->big_in_cap = 0;
+}
+
+static int receive(struct stet_serve_call *c, struct stet_wire_message *msg)
+{
+	int rc;
+
+	do {
+		rc = c->service->stopping ? -ESHUTDOWN : stet_wire_receive(c->fd, c->packet, msg);
+		if (rc == -EAGAIN)
+			shrink(c);
+	} while (rc == -EAGAIN);
+	return rc;
+}
+
+/* N4 */
+static bool has_gone(void *arg)
+{
+	const struct stet_serve_call *c = arg;
+	uint8_t byte;
+
+	return c->service->stopping || recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+/* The first message: which session this is of. */
+static int greet(struct stet_serve_call *c, const struct stet_ll_who *who)
+{
+	struct stet_wire_message msg;
+	uint64_t token[2];
+	uint32_t version, flags;
+	int rc = receive(c, &msg);
+
+	if (rc || msg.kind != STET_WIRE_HELLO || msg.data_len)
+		return rc ? rc : -EPROTO;
+	version = stet_wire_get_u32(&msg.args);
+	flags = stet_wire_get_u32(&msg.args);
+	token[0] = stet_wire_get_u64(&msg.args);
+	token[1] = stet_wire_get_u64(&msg.args);
+	if (msg.args.bad || (version == STET_WIRE_VERSION && msg.args.left))
+		return -EPROTO;
+	c->out = (struct stet_wire_out){ .p = c->args, .cap = STET_WIRE_ARGS_MAX };
+	stet_error_clear();
+	if (version != STET_WIRE_VERSION || (flags & ~STET_WIRE_READ_ONLY))
+		rc = STET_FAIL(-EPROTO, "the process that holds the volume is of another version");
+	else if (token[0] || token[1])
+		rc = stet_serve_session_join_(c->service, who, token, &c->session);
+	else
+		rc = stet_serve_session_open_(c->service, who, flags & STET_WIRE_READ_ONLY,
+					      &c->session);
+	if (!rc) {
+		stet_wire_put_u64(&c->out, c->session->token[0]);
+		stet_wire_put_u64(&c->out, c->session->token[1]);
+	}
+	return answer(c, rc) ? -EPIPE : rc;
+}
+
+static void set_timeouts(int fd)
+{
+	const struct timeval look = { .tv_sec = LOOK_S }, send = { .tv_sec = SEND_TIMEOUT_S };
+	int size = 2 * (int)STET_WIRE_PACKET_MAX;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &look, sizeof(look));
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &send, sizeof(send));
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+}
+
+void stet_ll_serve(struct stet_ll_service *service, int fd, const struct stet_ll_who *who)
+{
+	struct stet_serve_call c = { .service = service, .vol = service->vol, .fd = fd };
+	struct stet_wire_message msg;
+	int rc;
+
+	c.packet = stet_alloc(STET_WIRE_PACKET_MAX);
+	c.args = stet_alloc(STET_WIRE_ARGS_MAX);
+	rc = c.packet && c.args ? 0 : -ENOMEM;
+	if (!rc) {
+		set_timeouts(fd);
+		rc = greet(&c, who);
+	}
+	if (c.session) {
+		stet_ll_act_as(&c.session->who);
+		stet_api_give_up_when(has_gone, &c);
+		while (!rc) {
+			rc = receive(&c, &msg);
+			if (!rc)
+				rc = perform(&c, &msg);
+		}
+		stet_api_give_up_when(NULL, NULL);
+		stet_ll_act_as(NULL);
+		stet_serve_session_leave_(c.session);
+	}
+	shrink(&c);
+	stet_free(c.packet);
+	stet_free(c.args);
+}
+
+int stet_ll_is_client(int fd)
+{
+	uint8_t word[4];
+	ssize_t n;
+
+	do {
+		n = recv(fd, word, sizeof(word), MSG_PEEK);
+	} while (n < 0 && (errno == EINTR || errno == EAGAIN));
+	if (n <= 0)
+		return -EPIPE;
+	return n == (ssize_t)sizeof(word) && stet_get_le32(word) == STET_WIRE_HELLO;
+}

@@ -1,0 +1,273 @@
+/* file.c - requests about files and listings. */
+#include "serve/serve_internal.h"
+
+#include <fcntl.h>
+
+/* --- files --- */
+
+int64_t stet_serve_do_openat_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle h = { .kind = STET_SERVE_FILE, .of = stet_serve_txn_(c) };
+	uint64_t dir = stet_wire_get_u64(&c->in);
+	const char *path = stet_serve_path_(c);
+	int flags = (int)stet_wire_get_u32(&c->in);
+	uint32_t mode = stet_wire_get_u32(&c->in);
+	uint64_t number;
+	int rc = stet_serve_ready_(c);
+
+	if (!rc && c->session->read_only && (flags & (O_CREAT | O_TRUNC)))
+		rc = STET_FAIL(-EROFS, "the volume was opened to be read only");
+	if (!rc)
+		rc = stet_serve_admit_(c->session, false);
+	if (rc)
+		return rc;
+	rc = stet_openat(c->vol, h.of, dir, path, flags, mode, &h.file);
+	if (!rc) {
+		rc = stet_serve_handle_add_(c->session, &h, &number);
+		if (rc)
+			stet_file_close(h.file);
+	}
+	if (rc) {
+		stet_serve_dismiss_(c->session, false);
+		return rc;
+	}
+	stet_wire_put_u64(&c->out, number);
+	stet_wire_put_u64(&c->out, stet_file_ino(h.file));
+	return 0;
+}
+
+int64_t stet_serve_do_file_close_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_FILE);
+	int rc = stet_serve_ready_(c);
+
+	if (!rc)
+		stet_serve_handle_drop_(c->session, h);
+	return rc;
+}
+
+/* More than fits one message: in pieces, plain ones from one state. */
+static int64_t read_long(struct stet_serve_call *c, struct stet_serve_handle *h, uint64_t off,
+			 uint64_t len)
+{
+	struct stet_txn *view = NULL;
+	uint64_t done = 0;
+	ssize_t n = 1;
+	int rc = h->of ? 0 : stet_begin(c->vol, STET_BEGIN_READ_ONLY, &view);
+
+	if (rc)
+		return rc;
+	while (done < len && n > 0) {
+		size_t piece = len - done < STET_WIRE_DATA_MAX ? (size_t)(len - done)
+							       : STET_WIRE_DATA_MAX;
+
+		if (view)
+			n = stet_ll_read(c->vol, view, stet_file_ino(h->file), off + done,
+					 c->big_out, piece, 0);
+		else
+			n = stet_pread(h->file, c->big_out, piece, off + done);
+		if (n > 0) {
+			rc = stet_serve_part_(c, (size_t)n);
+			done += (uint64_t)n;
+		}
+		if (rc || n < (ssize_t)piece)
+			break;
+	}
+	stet_abort(view);
+	if (rc)
+		return rc;
+	return n < 0 ? n : (int64_t)done;
+}
+
+int64_t stet_serve_do_pread_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_FILE);
+	uint64_t len = stet_wire_get_u64(&c->in);
+	uint64_t off = stet_wire_get_u64(&c->in);
+	int64_t n = stet_serve_ready_(c);
+
+	if (!n)
+		n = stet_serve_big_out_(c);
+	if (n)
+		return n;
+	if (len > STET_WIRE_DATA_MAX) {
+		n = stet_pread(h->file, c->big_out, 0, off); /* may it be read? */
+		return n < 0 ? n : read_long(c, h, off, len < INT64_MAX ? len : INT64_MAX);
+	}
+	n = stet_pread(h->file, c->big_out, (size_t)len, off);
+	if (n > 0)
+		c->out_len = (size_t)n;
+	return n;
+}
+
+/* A piece that is not the first of a write in a transaction: all of it, or the transaction is lost. */
+static int64_t wrote(const struct stet_serve_handle *h, bool is_further, int64_t n)
+{
+	if (n < 0 && is_further && h->of)
+		stet_api_txn_doom(h->of, (int)n);
+	return n;
+}
+
+int64_t stet_serve_do_pwrite_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_FILE);
+	uint64_t off = stet_wire_get_u64(&c->in);
+	bool is_further = stet_wire_get_u32(&c->in);
+	int rc = stet_serve_ready_(c);
+
+	return rc ? rc : wrote(h, is_further, stet_pwrite(h->file, c->data, c->data_len, off));
+}
+
+int64_t stet_serve_do_append_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_FILE);
+	bool is_further = stet_wire_get_u32(&c->in);
+	int rc = stet_serve_ready_(c);
+
+	return rc ? rc : wrote(h, is_further, stet_append(h->file, c->data, c->data_len));
+}
+
+int64_t stet_serve_do_truncate_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_FILE);
+	uint64_t size = stet_wire_get_u64(&c->in);
+	int rc = stet_serve_ready_(c);
+
+	return rc ? rc : stet_truncate(h->file, size);
+}
+
+int64_t stet_serve_do_punch_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_FILE);
+	uint64_t off = stet_wire_get_u64(&c->in);
+	uint64_t len = stet_wire_get_u64(&c->in);
+	int rc = stet_serve_ready_(c);
+
+	return rc ? rc : stet_punch(h->file, off, len);
+}
+
+int64_t stet_serve_do_fallocate_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_FILE);
+	int mode = (int)stet_wire_get_u32(&c->in);
+	uint64_t off = stet_wire_get_u64(&c->in);
+	uint64_t len = stet_wire_get_u64(&c->in);
+	int rc = stet_serve_ready_(c);
+
+	return rc ? rc : stet_fallocate(h->file, mode, off, len);
+}
+
+int64_t stet_serve_do_fsync_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_FILE);
+	int rc = stet_serve_ready_(c);
+
+	return rc ? rc : stet_fsync(h->file);
+}
+
+int64_t stet_serve_do_seek_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_FILE);
+	uint64_t off = stet_wire_get_u64(&c->in);
+	int what = (int)stet_wire_get_u32(&c->in);
+	int rc = stet_serve_ready_(c);
+
+	if (!rc)
+		rc = stet_seek(h->file, off, what, &off);
+	if (!rc)
+		stet_wire_put_u64(&c->out, off);
+	return rc;
+}
+
+int64_t stet_serve_do_copy_range_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *from = stet_serve_handle_(c, STET_SERVE_FILE);
+	uint64_t from_off = stet_wire_get_u64(&c->in);
+	struct stet_serve_handle *to = stet_serve_handle_(c, STET_SERVE_FILE);
+	uint64_t to_off = stet_wire_get_u64(&c->in);
+	uint64_t len = stet_wire_get_u64(&c->in);
+	int rc = stet_serve_ready_(c);
+
+	return rc ? rc : stet_copy_range(from->file, from_off, to->file, to_off, len);
+}
+
+int64_t stet_serve_do_file_stat_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_FILE);
+	struct stet_stat st;
+	int rc = stet_serve_ready_(c);
+
+	if (!rc)
+		rc = stet_file_stat(h->file, &st);
+	if (!rc)
+		stet_wire_put_stat(&c->out, &st);
+	return rc;
+}
+
+/* --- listings --- */
+
+int64_t stet_serve_do_dir_open_(struct stet_serve_call *c)
+{
+	struct stet_txn *txn = stet_serve_txn_(c);
+	struct stet_serve_handle h = { .kind = STET_SERVE_DIR, .is_view = !txn };
+	uint64_t dir = stet_wire_get_u64(&c->in);
+	const char *path = stet_serve_path_(c);
+	struct stet_dir_filter filter = { .types = stet_wire_get_u32(&c->in) };
+	bool has_glob = stet_wire_get_u32(&c->in);
+	const char *glob = stet_serve_text_(c);
+	uint64_t number;
+	int rc = stet_serve_ready_(c);
+
+	if (has_glob)
+		filter.glob = glob;
+	if (!rc)
+		rc = stet_serve_admit_(c->session, h.is_view);
+	if (rc)
+		return rc;
+	rc = stet_dir_open(c->vol, txn, dir, path, &filter, &h.dir);
+	if (!rc) {
+		rc = stet_serve_handle_add_(c->session, &h, &number);
+		if (rc)
+			stet_dir_close(h.dir);
+	}
+	if (rc)
+		stet_serve_dismiss_(c->session, h.is_view);
+	else
+		stet_wire_put_u64(&c->out, number);
+	return rc;
+}
+
+int64_t stet_serve_do_dir_next_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_DIR);
+	struct stet_dir_entry entry;
+	int64_t count = 0;
+	size_t more_at = c->out.len;
+	int rc = stet_serve_ready_(c);
+
+	if (rc)
+		return rc;
+	stet_wire_put_u32(&c->out, 1);
+	while (count < STET_WIRE_BATCH && (rc = stet_dir_next(h->dir, &entry)) == 1) {
+		stet_wire_put_entry(&c->out, &entry);
+		count++;
+	}
+	if (rc < 0 && count == 0) {
+		c->out.len = more_at;
+		return rc;
+	}
+	if (count < STET_WIRE_BATCH &&
+	    rc == 0) /* after a failure the next request meets it again */
+		c->out.p[more_at] = 0;
+	return count;
+}
+
+int64_t stet_serve_do_dir_close_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_DIR);
+	int rc = stet_serve_ready_(c);
+
+	if (!rc)
+		stet_serve_handle_drop_(c->session, h);
+	return rc;
+}
