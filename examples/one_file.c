@@ -2,6 +2,7 @@
  *
  *	one_file IMAGE
  */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,7 +57,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);
-	if (rc)
+	if (rc && rc != -EBUSY) /* busy: mounted, say; then it is used as it is */
 		return fail("mkfs", rc);
 	rc = stet_open(argv[1], NULL, &vol);
 	if (rc)

@@ -89,7 +89,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);
-	if (!rc)
+	if (!rc || rc == -EBUSY) /* busy: mounted, say; then it is used as it is */
 		rc = stet_open(argv[1], NULL, &vol);
 	if (rc) {
 		fprintf(stderr, "several_files: %s: %s\n", argv[1], stet_error_text());

@@ -182,7 +182,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);
-	if (!rc)
+	if (!rc || rc == -EBUSY) /* busy: mounted, say; then it is used as it is */
 		rc = stet_open(argv[1], NULL, &vol);
 	if (!rc) {
 		rc = run(vol);

@@ -159,7 +159,7 @@ static int report_damaged(stet_problem_fn *fn, void *arg)
 
 int stet_check(const char *path, unsigned flags, stet_problem_fn *fn, void *arg)
 {
-	struct stet_open_options options = { .read_only = true };
+	struct stet_open_options options = { .read_only = true, .no_remote = true };
 	struct checking c = { .vol = NULL };
 	int rc = stet_api_check_flags_(flags, STET_CHECK_NO_DATA);
 

@@ -249,7 +249,7 @@ static int with_device(struct dump *d, const char *path, size_t i)
 
 static int with_volume(struct dump *d, const char *path, size_t i)
 {
-	const struct stet_open_options options = { .read_only = true };
+	const struct stet_open_options options = { .read_only = true, .no_remote = true };
 	struct stet_volume *vol;
 	int rc = stet_open(path, &options, &vol);
 

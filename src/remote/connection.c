@@ -2,9 +2,10 @@
  *
  * C1. A connection is either idle, on the volume's list, or belongs to the call that has taken it.
  * C2. While the session is good one connection stays, idle or busy; so it lives (R1).
- * C3. When the server refuses one more connection, calls wait for those that there are: those that end
- *     handles as long as it takes, others a while. (Those that there are may all wait for a lock that
- *     only a further call would release.)
+ * C3. When the server refuses one more connection, calls wait a while for those that there are. Those may
+ *     all wait for a lock that only a further call would release: so as soon as there are two calls at once
+ *     there is a connection in reserve, for calls that end handles. Where it cannot be had, or does not
+ *     help, the session is given up rather than to wait for ever.
  * C4. A server that has gone closes all connections, so every thread that waits for an answer learns of
  *     it by itself.
  */
@@ -18,6 +19,7 @@
 
 #define IDLE_MAX 16u
 #define PATIENCE_NS (INT64_C(10) * 1000000000)
+#define MUST_PATIENCE_NS (INT64_C(60) * 1000000000) /* of calls that end handles */
 
 static int open_socket(const struct sockaddr_un *address, int *ret_fd)
 {
@@ -120,36 +122,86 @@ void stet_remote_disconnect_(struct stet_remote_conn *conn)
 	stet_free(conn);
 }
 
-static struct stet_remote_conn *take_idle(struct stet_remote_volume *vol)
+/* C3 */
+static struct stet_remote_conn *take_idle_locked(struct stet_remote_volume *vol, bool must)
 {
 	struct stet_list *first = stet_list_first(&vol->idle);
+	struct stet_remote_conn *conn = NULL;
 
-	if (!first)
-		return NULL;
-	stet_list_del(first);
-	vol->idle_count--;
-	vol->busy_count++;
-	return stet_container_of(first, struct stet_remote_conn, link);
+	stet_assert_held(&vol->lock);
+	if (first) {
+		conn = stet_container_of(first, struct stet_remote_conn, link);
+		stet_list_del(first);
+		vol->idle_count--;
+	} else if (must && vol->reserve) {
+		conn = vol->reserve;
+		vol->reserve = NULL;
+	}
+	if (conn)
+		stet_list_add_tail(&vol->busy, &conn->link);
+	return conn;
+}
+
+static int gone(void)
+{
+	return STET_FAIL(-EPIPE, "the process that holds the volume has gone");
+}
+
+/* Has every call come to its end. */
+static void give_up_locked(struct stet_remote_volume *vol)
+{
+	struct stet_list *pos;
+
+	stet_assert_held(&vol->lock);
+	vol->gone = true;
+	STET_LIST_FOREACH(pos, &vol->busy)
+		shutdown(stet_container_of(pos, struct stet_remote_conn, link)->fd, SHUT_RDWR);
+	stet_cond_broadcast(&vol->freed);
 }
 
 /* C3 */
-static int wait_for_idle(struct stet_remote_volume *vol, bool must, struct stet_remote_conn **ret)
-	STET_REQUIRES(vol->lock);
-static int wait_for_idle(struct stet_remote_volume *vol, bool must, struct stet_remote_conn **ret)
+static int wait_for_idle_locked(struct stet_remote_volume *vol, bool must,
+				struct stet_remote_conn **ret) STET_REQUIRES(vol->lock);
+static int wait_for_idle_locked(struct stet_remote_volume *vol, bool must,
+				struct stet_remote_conn **ret)
 {
-	int64_t deadline_ns = stet_clock_mono_ns(vol->clock) + PATIENCE_NS;
+	int64_t deadline_ns = stet_clock_mono_ns(vol->clock) +
+			      (must ? MUST_PATIENCE_NS : PATIENCE_NS);
 	bool in_time = true;
 
-	stet_assert_held(&vol->lock);
-	while (!vol->gone && !(*ret = take_idle(vol))) {
-		if (must)
-			stet_cond_wait(&vol->freed, &vol->lock);
-		else if (in_time)
-			in_time = stet_cond_timedwait(&vol->freed, &vol->lock, deadline_ns);
-		else
-			return STET_FAIL(-EMFILE, "too many connections are open");
+	while (!vol->gone && !(*ret = take_idle_locked(vol, must)) && in_time)
+		in_time = stet_cond_timedwait(&vol->freed, &vol->lock, deadline_ns);
+	if (*ret)
+		return 0;
+	if (vol->gone)
+		return gone();
+	if (must)
+		give_up_locked(vol);
+	return STET_FAIL(-EMFILE, "too many connections are open");
+}
+
+/* One more; with the second one comes the reserve. */
+static int connect_more(struct stet_remote_volume *vol, struct stet_remote_conn **ret)
+{
+	struct stet_remote_conn *conn;
+	bool had_reserve;
+	int rc = stet_remote_connect_(vol, &conn);
+
+	if (rc)
+		return rc;
+	stet_mutex_lock(&vol->lock);
+	had_reserve = vol->has_reserve;
+	if (!had_reserve) {
+		vol->has_reserve = true;
+		vol->reserve = conn;
+		stet_cond_signal(&vol->freed);
 	}
-	return *ret ? 0 : STET_FAIL(-EPIPE, "the process that holds the volume has gone");
+	stet_mutex_unlock(&vol->lock);
+	if (!had_reserve)
+		rc = stet_remote_connect_(vol, &conn);
+	if (!rc)
+		*ret = conn;
+	return rc;
 }
 
 int stet_remote_take_(struct stet_remote_volume *vol, bool must, struct stet_remote_conn **ret)
@@ -161,45 +213,50 @@ int stet_remote_take_(struct stet_remote_volume *vol, bool must, struct stet_rem
 		return STET_FAIL(-EINVAL, "the volume was opened by another process");
 	stet_mutex_lock(&vol->lock);
 	if (vol->gone)
-		rc = STET_FAIL(-EPIPE, "the process that holds the volume has gone");
+		rc = gone();
 	else
-		conn = take_idle(vol);
+		conn = take_idle_locked(vol, must);
 	stet_mutex_unlock(&vol->lock);
-	if (rc || conn) {
-		*ret = conn;
-		return rc;
+	if (!rc && !conn) {
+		rc = connect_more(vol, &conn);
+		stet_mutex_lock(&vol->lock);
+		if (!rc)
+			stet_list_add_tail(&vol->busy, &conn->link);
+		else
+			rc = wait_for_idle_locked(vol, must, &conn);
+		stet_mutex_unlock(&vol->lock);
 	}
-	rc = stet_remote_connect_(vol, &conn);
-	stet_mutex_lock(&vol->lock);
-	if (!rc) {
-		vol->busy_count++;
-	} else if (vol->busy_count + vol->idle_count > 0) { /* C2 */
-		rc = wait_for_idle(vol, must, &conn);
-	} else {
-		vol->gone = true;
-		rc = STET_FAIL(-EPIPE, "the process that holds the volume has gone");
-	}
-	stet_mutex_unlock(&vol->lock);
 	if (!rc)
 		*ret = conn;
 	return rc;
+}
+
+/* It goes to where one is missing: the reserve, those that are idle; NULL then. */
+static struct stet_remote_conn *keep_locked(struct stet_remote_volume *vol,
+					    struct stet_remote_conn *conn)
+{
+	stet_assert_held(&vol->lock);
+	if (vol->gone)
+		return conn;
+	if (vol->has_reserve && !vol->reserve) {
+		vol->reserve = conn;
+	} else if (vol->idle_count < IDLE_MAX) {
+		stet_list_add_head(&vol->idle, &conn->link);
+		vol->idle_count++;
+	} else {
+		return conn;
+	}
+	return NULL;
 }
 
 void stet_remote_give_back_(struct stet_remote_volume *vol, struct stet_remote_conn *conn,
 			    bool broken)
 {
 	stet_mutex_lock(&vol->lock);
-	vol->busy_count--;
+	stet_list_del(&conn->link);
 	vol->gone = vol->gone || broken;
-	if (!vol->gone && vol->idle_count < IDLE_MAX) {
-		stet_list_add_head(&vol->idle, &conn->link);
-		vol->idle_count++;
-		conn = NULL;
-	}
-	if (vol->gone)
-		stet_cond_broadcast(&vol->freed);
-	else
-		stet_cond_signal(&vol->freed);
+	conn = keep_locked(vol, conn);
+	stet_cond_broadcast(&vol->freed); /* some wait for any, some for one of theirs */
 	stet_mutex_unlock(&vol->lock);
 	stet_remote_disconnect_(conn);
 }

@@ -28,13 +28,14 @@ struct stet_remote_volume {
 
 	struct stet_mutex lock;
 	/* --- under lock --- */
-	struct stet_list idle; /* of stet_remote_conn.link */
+	struct stet_list idle, busy; /* of stet_remote_conn.link */
 	size_t idle_count;
-	size_t busy_count;
-	struct stet_cond freed; /* a connection has become idle, or is gone */
-	bool gone;              /* the server, or its connections: -EPIPE */
-	uint64_t handles;       /* open: close refuses while there are any */
-	STET_VEC(char *) names; /* owned; of counters, as given to callers */
+	struct stet_remote_conn *reserve; /* owned; for calls that end handles */
+	bool has_reserve;                 /* it is there, or in use */
+	struct stet_cond freed;           /* a connection has become idle, or is gone */
+	bool gone;                        /* the server, or its connections: -EPIPE */
+	uint64_t handles;                 /* open: close refuses while there are any */
+	STET_VEC(char *) names;           /* owned; of counters, as given to callers */
 };
 
 struct stet_remote_txn {
@@ -89,7 +90,7 @@ void stet_remote_handle_closed_(struct stet_remote_volume *vol);
 /// Connections (connection.c) ///
 
 struct stet_remote_conn {
-	struct stet_list link; /* volume.idle */
+	struct stet_list link; /* volume.idle or busy */
 	int fd;
 	uint8_t *packet; /* owned: STET_WIRE_PACKET_MAX, what was received last */
 	uint8_t *args;   /* owned: STET_WIRE_ARGS_MAX, what is sent */

@@ -17,6 +17,7 @@ static void free_volume(struct stet_remote_volume *vol)
 		stet_list_del(first);
 		stet_remote_disconnect_(stet_container_of(first, struct stet_remote_conn, link));
 	}
+	stet_remote_disconnect_(vol->reserve);
 	for (size_t i = 0; i < vol->names.n; i++)
 		stet_free(vol->names.v[i]);
 	stet_vec_release(&vol->names);
@@ -40,6 +41,7 @@ int stet_remote_open(const char *socket, bool read_only, struct stet_clock *cloc
 	vol->read_only = read_only;
 	vol->address.sun_family = AF_UNIX;
 	stet_list_init(&vol->idle);
+	stet_list_init(&vol->busy);
 	stet_mutex_init(&vol->lock, STET_REMOTE_POOL_RANK, "connections");
 	stet_cond_init(&vol->freed);
 	if (strlen(socket) >= sizeof(vol->address.sun_path))

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define STALLS_MAX 10u /* time-outs in the middle of a message */
+#define STALLS_MAX 5u /* time-outs in the middle of a message */
 
 /* --- fields --- */
 

@@ -15,7 +15,7 @@
 #include <sys/time.h>
 
 #define LOOK_S 1 /* N2, N4 */
-#define SEND_TIMEOUT_S 10
+#define SEND_TIMEOUT_S 5
 
 static const struct stet_serve_request requests[STET_WIRE_KINDS] = {
 #define REQUEST(kind, name, data, is_change)                  \

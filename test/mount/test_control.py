@@ -13,7 +13,7 @@ from mountlib import STETFS, as_user, check, equal, main, read, wait_gone, write
 
 RUNTIME = "/run/stetfs"
 HEAD = struct.Struct("=IIiIQQII")
-VERSION = 3
+VERSION = 4
 (BEGIN, COMMIT, ABORT, CHANGES, TXNS, SYNC, STATFS, STATS, CLEAN, SHUTDOWN, ITEM, END, MORE, PATHS,
  REVERT, FREEZE, JOIN, QUIT) = range(1, 19)
 DETACHED = 1

@@ -1,4 +1,8 @@
-/* api_unit.h - what the tests of api/ share: volumes in memory, and shorthands. */
+/* api_unit.h - what the tests of api/ share: volumes in memory, and shorthands.
+ *
+ * With STET_API_REMOTE in the environment the calls of stetfs.h go through a socket: the volume is served by
+ * threads of the test, and unit_volume.vol is a client's. unit_volume.local is the volume itself.
+ */
 #ifndef API_UNIT_H
 #define API_UNIT_H
 
@@ -43,7 +47,9 @@ struct unit_device {
 struct unit_volume {
 	struct unit_device *wrap;
 	struct stet_device *device; /* &wrap->base */
-	struct stet_volume *vol;
+	struct stet_volume *vol;    /* for the calls of stetfs.h */
+	struct stet_volume *local;  /* for those of stetfs_lowlevel.h */
+	struct unit_server *server; /* NULL: vol is local */
 };
 
 /* cmocka set-up and tear-down: *state is a struct unit_volume on a fresh device in memory. */
@@ -52,6 +58,12 @@ int unit_tear_down(void **state);
 
 /* Closes the volume (crash: after the device has lost its power) and opens it again. */
 void unit_reopen(struct unit_volume *u, bool crash);
+
+/* The same by hand; options as of stet_open. */
+void unit_close(struct unit_volume *u);
+void unit_open(struct unit_volume *u, const struct stet_open_options *options);
+/* The calls go through a socket. */
+bool unit_is_remote(void);
 
 /* Writes a whole file, making it; reads one as a string and compares. */
 void unit_write(struct stet_volume *vol, struct stet_txn *txn, const char *path, const char *text);

@@ -282,9 +282,9 @@ static void answers(void **state)
 	stet_file_close(file);
 	OK(stet_mkdirat(u->vol, NULL, STET_ROOT, "d", 0755));
 	uint64_t ino = unit_ino(u->vol, NULL, "d");
-	FAILS(-EISDIR, stet_ll_fallocate(u->vol, NULL, ino, 0, 0, 10, 0));
-	FAILS(-EISDIR, stet_ll_fallocate(u->vol, NULL, ino, FALLOC_FL_KEEP_SIZE, 0, 10, 0));
-	FAILS(-EISDIR, stet_ll_fallocate(u->vol, NULL, ino, FALLOC_FL_INSERT_RANGE, 0, 4096, 0));
+	FAILS(-EISDIR, stet_ll_fallocate(u->local, NULL, ino, 0, 0, 10, 0));
+	FAILS(-EISDIR, stet_ll_fallocate(u->local, NULL, ino, FALLOC_FL_KEEP_SIZE, 0, 10, 0));
+	FAILS(-EISDIR, stet_ll_fallocate(u->local, NULL, ino, FALLOC_FL_INSERT_RANGE, 0, 4096, 0));
 }
 
 /* A transaction that has the file keeps a plain one out; what it has changed since is a conflict. */
@@ -307,7 +307,7 @@ static void conflicts(void **state)
 	OK(stet_openat(u->vol, txn, STET_ROOT, "f", O_RDWR, 0, &mine));
 	OK(stet_fallocate(mine, FALLOC_FL_COLLAPSE_RANGE, 0, 4096));
 	uint64_t ino = stet_file_ino(file);
-	FAILS(-EBUSY, stet_ll_fallocate(u->vol, NULL, ino, FALLOC_FL_COLLAPSE_RANGE, 0, 4096,
+	FAILS(-EBUSY, stet_ll_fallocate(u->local, NULL, ino, FALLOC_FL_COLLAPSE_RANGE, 0, 4096,
 					STET_LL_NOWAIT));
 	stet_file_close(mine);
 	OK(stet_commit(txn, 0));

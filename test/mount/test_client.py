@@ -1,0 +1,683 @@
+"""Programs that open the volume while it is mounted: the library's client, through ctypes.
+
+More environment:
+  LIBSTETFS           the shared library (beside STETFS)
+  STET_CLIENT_ROUNDS  of nonsense that is sent to the daemon (300)
+"""
+import ctypes
+import errno
+import glob
+import os
+import random
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+
+from mountlib import (STETFS, as_user, check, equal, main, read, wait_gone, write)
+
+LIBRARY = os.environ.get("LIBSTETFS", os.path.join(os.path.dirname(STETFS), "libstetfs.so"))
+ROUNDS = int(os.environ.get("STET_CLIENT_ROUNDS", "300"))
+ROOT = ctypes.c_uint64(1)
+READ_ONLY = 0x10
+SNAPSHOT = 0x1
+LOCKING = 0x4
+HELLO = 0x74657473
+BEGIN, ABORT, FREEZE, OPENAT, PREAD, PWRITE, FILE_STAT = 16, 19, 20, 29, 31, 32, 40
+U64 = ctypes.c_uint64
+P = ctypes.c_void_p
+COUNTER = ctypes.CFUNCTYPE(ctypes.c_int, P, ctypes.c_char_p, U64)
+
+
+class Options(ctypes.Structure):
+    """struct stet_open_options"""
+    _fields_ = [("read_only", ctypes.c_bool), ("recover_prefix", ctypes.c_bool),
+                ("no_remote", ctypes.c_bool), ("cache_bytes", U64),
+                ("flush_interval_ms", ctypes.c_uint32), ("checkpoint_bytes", U64)]
+
+
+class Stat(ctypes.Structure):
+    """struct stet_stat"""
+    _fields_ = [("ino", U64), ("mode", ctypes.c_uint32), ("nlink", ctypes.c_uint32),
+                ("uid", ctypes.c_uint32), ("gid", ctypes.c_uint32), ("rdev", U64), ("size", U64),
+                ("blocks", U64), ("times", ctypes.c_int64 * 4), ("parent", U64), ("version", U64)]
+
+
+def library():
+    lib = ctypes.CDLL(LIBRARY)
+    for name in ("stet_pread", "stet_pwrite", "stet_append"):
+        getattr(lib, name).restype = ctypes.c_ssize_t
+    lib.stet_transaction_id.restype = U64
+    lib.stet_error_text.restype = ctypes.c_char_p
+    for name in ("stet_abort", "stet_file_close", "stet_dir_close"):
+        getattr(lib, name).restype = None
+    return lib
+
+
+LIB = library() if os.path.exists(LIBRARY) else None
+
+
+class Volume:
+    """A volume, opened; calls give 0 or more, or -errno."""
+
+    def __init__(self, path, rc=0, **options):
+        self.vol = P()
+        o = Options(**options)
+        equal(LIB.stet_open(path.encode(), ctypes.byref(o), ctypes.byref(self.vol)), rc,
+              f"stet_open: {text()}")
+
+    def begin(self, flags=0, rc=0):
+        txn = P()
+        equal(LIB.stet_begin(self.vol, flags, ctypes.byref(txn)), rc, f"begin: {text()}")
+        return txn
+
+    def open(self, path, flags=os.O_RDWR, txn=None, mode=0o644, rc=0):
+        file = P()
+        got = LIB.stet_openat(self.vol, txn, ROOT, path.encode(), flags, mode, ctypes.byref(file))
+        equal(got, rc, f"openat {path}: {text()}")
+        return file
+
+    def write(self, path, data, txn=None, off=0, rc=None):
+        file = self.open(path, os.O_RDWR | os.O_CREAT, txn)
+        got = LIB.stet_pwrite(file, data, ctypes.c_size_t(len(data)), U64(off))
+        LIB.stet_file_close(file)
+        equal(got, len(data) if rc is None else rc, f"pwrite {path}: {text()}")
+
+    def read(self, path, txn=None, size=1 << 16):
+        file = self.open(path, os.O_RDONLY, txn)
+        buf = ctypes.create_string_buffer(size)
+        got = LIB.stet_pread(file, buf, ctypes.c_size_t(size), U64(0))
+        LIB.stet_file_close(file)
+        check(got >= 0, f"pread {path}: {got}: {text()}")
+        return buf.raw[:got]
+
+    def stat(self, path, txn=None, rc=0):
+        ret = Stat()
+        equal(LIB.stet_statat(self.vol, txn, ROOT, path.encode(), 0, ctypes.byref(ret)), rc,
+              f"stat {path}: {text()}")
+        return ret
+
+    def counter(self, wanted):
+        found = []
+
+        def see(_arg, name, value):
+            if name == wanted.encode():
+                found.append(value)
+            return 0
+        equal(LIB.stet_stats(self.vol, COUNTER(see), None), 0)
+        return found[0]
+
+    def mkdir(self, path, txn=None):
+        return LIB.stet_mkdirat(self.vol, txn, ROOT, path.encode(), 0o755)
+
+    def close(self, rc=0):
+        equal(LIB.stet_close(self.vol), rc, f"close: {text()}")
+
+
+def text():
+    return LIB.stet_error_text().decode(errors="replace")
+
+
+def commit(txn, rc=0):
+    equal(LIB.stet_commit(txn, 0), rc, f"commit: {text()}")
+
+
+def open_transactions(mount):
+    return max(0, len(mount.run("txns", mount.dir).splitlines()) - 1)
+
+
+def wait_until(true, what, seconds=10):
+    until = time.monotonic() + seconds
+    while not true():
+        check(time.monotonic() < until, f"not in time: {what}")
+        time.sleep(0.02)
+
+
+def in_child(function):
+    """Runs a function in a process of its own, which waits to be killed when it is done. Its pid."""
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.close(reader)
+            function()
+            os.write(writer, b"x")
+            time.sleep(60)
+        finally:
+            os._exit(1)
+    os.close(writer)
+    equal(os.read(reader, 1), b"x", "the child")
+    os.close(reader)
+    return child
+
+
+def kill(pid):
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def socket_path(mount):
+    pid = mount.daemon()
+    for name in glob.glob("/run/stetfs/*.mount"):
+        with open(name, encoding="utf-8") as record:
+            fields = dict(line.rstrip("\n").split(" ", 1) for line in record if " " in line)
+        if int(fields["pid"]) == pid:
+            return fields["socket"]
+    raise AssertionError("no record")
+
+
+# --- the same volume ---
+
+def test_both_see_it(mount):
+    vol = Volume(mount.image)
+    write(mount.path("from-mount"), b"one")
+    equal(vol.read("from-mount"), b"one")
+    vol.write("from-client", b"two")
+    equal(read(mount.path("from-client")), b"two")
+    os.mkdir(mount.path("dir"))
+    equal(vol.mkdir("dir"), -errno.EEXIST)
+    equal(vol.mkdir("dir/sub"), 0)
+    equal(os.listdir(mount.path("dir")), ["sub"])
+    vol.close()
+
+
+def test_the_kernel_forgets(mount):
+    """What the kernel has cached of a file, a name and a listing, a client changes."""
+    vol = Volume(mount.image)
+    write(mount.path("a"), b"old text")
+    for _ in range(3):
+        equal(read(mount.path("a")), b"old text")
+        equal(os.stat(mount.path("a")).st_size, 8)
+        check(not os.path.exists(mount.path("b")), "b is there")
+        equal(os.listdir(mount.dir), ["a"])
+    vol.write("a", b"new longer text")
+    equal(read(mount.path("a")), b"new longer text")
+    equal(os.stat(mount.path("a")).st_size, 15)
+    vol.write("b", b"")
+    check(os.path.exists(mount.path("b")), "b is not there")
+    equal(sorted(os.listdir(mount.dir)), ["a", "b"])
+    txn = vol.begin()
+    vol.write("a", b"NEW", txn)
+    equal(LIB.stet_unlinkat(vol.vol, txn, ROOT, b"b", 0), 0)
+    equal(read(mount.path("a")), b"new longer text")
+    check(os.path.exists(mount.path("b")), "b went too early")
+    commit(txn)
+    equal(read(mount.path("a")), b"NEW longer text")
+    check(not os.path.exists(mount.path("b")), "b is still there")
+    vol.close()
+
+
+def test_large(mount):
+    vol = Volume(mount.image)
+    data = random.Random(1).randbytes((5 << 20) + 4321)
+    vol.write("large", data, off=0)
+    equal(read(mount.path("large")) == data, True, "what the mount shows")
+    equal(vol.read("large", size=len(data) + 10) == data, True, "what was written")
+    txn = vol.begin()
+    vol.write("large", data[::-1], txn)
+    equal(vol.read("large", txn, size=len(data)) == data[::-1], True, "in the transaction")
+    equal(vol.read("large", size=len(data)) == data, True, "outside it")
+    commit(txn)
+    equal(read(mount.path("large")) == data[::-1], True, "after the commit")
+    vol.close()
+
+
+def test_examples(mount):
+    for name in ("one_file", "several_files", "transfer"):
+        done = subprocess.run([os.path.join(os.path.dirname(STETFS), "examples", name),
+                               mount.image], capture_output=True, timeout=100, check=False)
+        equal(done.returncode, 0, f"{name}: {done.stderr}")
+    equal(read(mount.path("note.txt")), b"let it stand\n")
+    equal(read(mount.path("current", "version")), b"release-2")
+    equal(sum(int(read(mount.path(f"account-{i}"))) for i in range(10)), 10000)
+
+
+def test_with_commands(mount):
+    """A transaction of a client and one of a command meet as any two do."""
+    vol = Volume(mount.image)
+    write(mount.path("a"), b"0")
+    txn = vol.begin(SNAPSHOT)
+    equal(vol.read("a", txn), b"0")
+    mount.transaction("echo 1 > a")
+    equal(vol.read("a", txn), b"0")
+    vol.write("a", b"2", txn, rc=-errno.EBUSY)
+    LIB.stet_abort(txn)
+    equal(vol.read("a"), b"1\n")
+    vol.close()
+
+
+def test_options(mount):
+    Volume(mount.image, rc=-errno.EBUSY, no_remote=True)
+    vol = Volume(mount.image, read_only=True)
+    write(mount.path("a"), b"x")
+    equal(vol.read("a"), b"x")
+    equal(vol.mkdir("d"), -errno.EROFS)
+    vol.open("new", os.O_RDWR | os.O_CREAT, rc=-errno.EROFS)
+    vol.begin(rc=-errno.EROFS)
+    file = vol.open("a")
+    equal(LIB.stet_pwrite(file, b"y", ctypes.c_size_t(1), U64(0)), -errno.EROFS)
+    LIB.stet_file_close(file)
+    txn = vol.begin(READ_ONLY)
+    equal(vol.read("a", txn), b"x")
+    commit(txn)
+    vol.close()
+    mount.run("check", mount.image, code=8)
+    mount.run("dump", mount.image, "log", code=1)
+    mount.remount("ro")
+    vol = Volume(mount.image, read_only=True)
+    equal(vol.read("a"), b"x")
+    vol.close()
+    vol = Volume(mount.image)
+    equal(vol.mkdir("d"), -errno.EROFS)
+    vol.close()
+
+
+# --- who may what ---
+
+def test_permissions(mount):
+    write(mount.path("private"), b"secret")
+    os.chmod(mount.path("private"), 0o600)
+    write(mount.path("public"), b"text")
+    os.mkdir(mount.path("his"))
+    os.chown(mount.path("his"), 1000, 1000)
+    os.chmod(mount.image, 0o600)  # the mount is enough
+
+    def use():
+        vol = Volume(mount.image)
+        vol.open("private", os.O_RDONLY, rc=-errno.EACCES)
+        equal(vol.read("public"), b"text")
+        vol.open("public", os.O_RDWR, rc=-errno.EACCES)
+        equal(vol.mkdir("d"), -errno.EACCES)
+        equal(LIB.stet_unlinkat(vol.vol, None, ROOT, b"public", 0), -errno.EACCES)
+        equal(LIB.stet_clean(vol.vol, 1), -errno.EPERM)
+        txn = vol.begin()
+        equal(vol.mkdir("e", txn), -errno.EACCES)
+        vol.write("his/file", b"mine", txn)
+        commit(txn)
+        vol.close()
+    as_user(use)
+    equal(os.stat(mount.path("his", "file")).st_uid, 1000)
+    equal(sorted(os.listdir(mount.dir)), ["his", "private", "public"])
+
+
+def test_not_shared(mount):
+    mount.remount("noallow_other")
+
+    def use():
+        Volume(mount.image, rc=-errno.EBUSY)
+        check("ermission" in text(), text())
+    os.chmod(mount.image, 0o666)
+    as_user(use)
+    vol = Volume(mount.image)
+    equal(vol.mkdir("d"), 0)
+    vol.close()
+
+
+def test_limits(mount):
+    def use():
+        vol = Volume(mount.image)
+        held = [vol.begin(READ_ONLY) for _ in range(256)]
+        vol.begin(rc=-errno.ENFILE)
+        check("256" in text(), text())
+        LIB.stet_abort(held.pop())
+        held.append(vol.begin(SNAPSHOT))
+        equal(len(held), 256)
+        for txn in held:
+            LIB.stet_abort(txn)
+        vol.close()
+    as_user(use)
+    as_user(use)  # nothing was left
+    vol = Volume(mount.image)  # root has no limit
+    held = [vol.begin(READ_ONLY) for _ in range(300)]
+    for txn in held:
+        LIB.stet_abort(txn)
+    vol.close()
+
+
+# --- ends ---
+
+def test_a_killed_client_leaves_nothing(mount):
+    write(mount.path("a"), b"old")
+
+    def hold():
+        vol = Volume(mount.image)
+        txn = vol.begin()
+        vol.write("a", b"new", txn)
+        vol.write("b", b"new", txn)
+    child = in_child(hold)
+    equal(open_transactions(mount), 1)
+    out = mount.run("umount", mount.dir, code=1)
+    check("transaction" in out and "open" in out, out)
+    kill(child)
+    wait_until(lambda: open_transactions(mount) == 0, "the transaction has gone")
+    equal(read(mount.path("a")), b"old")
+    write(mount.path("a"), b"its lock has gone, too")
+    equal(os.listdir(mount.dir), ["a"])
+
+
+def test_a_killed_client_that_waits(mount):
+    """Its call ends with it, though what it waits for does not."""
+    vol = Volume(mount.image)
+    vol.write("a", b"0")
+    txn = vol.begin(SNAPSHOT)
+    vol.write("a", b"1", txn)
+
+    def wait_plain():
+        other = Volume(mount.image)
+        thread = threading.Thread(target=other.write, args=("a", b"2"), daemon=True)
+        thread.start()
+        time.sleep(0.3)
+        check(thread.is_alive(), "it did not wait")
+
+    def wait_locking():
+        other = Volume(mount.image)
+        mine = other.begin(LOCKING)
+        thread = threading.Thread(target=other.write, args=("a", b"3", mine), daemon=True)
+        thread.start()
+        time.sleep(0.3)
+        check(thread.is_alive(), "it did not wait")
+    before = vol.counter("handles")
+    children = [in_child(wait_plain), in_child(wait_locking)]
+    equal(open_transactions(mount), 2)
+    equal(vol.counter("handles"), before + 3)
+    for child in children:
+        kill(child)
+    wait_until(lambda: vol.counter("handles") == before, "what they had open is closed")
+    commit(txn)
+    equal(vol.read("a"), b"1")
+    vol.close()
+
+
+def test_the_daemon_dies(mount):
+    vol = Volume(mount.image)
+    vol.write("a", b"0")
+    equal(LIB.stet_sync(vol.vol), 0)
+    txn = vol.begin(SNAPSHOT)
+    vol.write("a", b"1", txn)
+    file = vol.open("a")
+    results = []
+    thread = threading.Thread(
+        target=lambda: results.append(LIB.stet_pwrite(file, b"2", ctypes.c_size_t(1), U64(0))))
+    thread.start()
+    time.sleep(0.3)
+    check(thread.is_alive(), "it did not wait")
+    mount.kill()
+    thread.join(10)
+    equal(results, [-errno.EPIPE], "the call that waited")
+    vol.stat("a", rc=-errno.EPIPE)
+    check("gone" in text(), text())
+    vol.begin(rc=-errno.EPIPE)
+    commit(txn, rc=-errno.EPIPE)
+    LIB.stet_abort(txn)
+    equal(LIB.stet_close(vol.vol), -errno.EBUSY, "a file is open")
+    LIB.stet_file_close(file)
+    vol.close(rc=-errno.EPIPE)
+    vol = Volume(mount.image)  # by itself now
+    equal(vol.read("a"), b"0")
+    vol.close()
+
+
+def test_the_daemon_is_told_to_end(mount):
+    """With a client that waits, one that is idle, and one with a transaction."""
+    vol = Volume(mount.image)
+    vol.write("a", b"0")
+    txn = vol.begin(SNAPSHOT)
+    vol.write("a", b"1", txn)
+    idle = Volume(mount.image)
+    waiting = Volume(mount.image)
+    file = waiting.open("a")
+    results = []
+    thread = threading.Thread(
+        target=lambda: results.append(LIB.stet_pwrite(file, b"2", ctypes.c_size_t(1), U64(0))))
+    thread.start()
+    time.sleep(0.3)
+    pid = mount.daemon()
+    os.kill(pid, signal.SIGTERM)
+    wait_gone(pid, 15)
+    thread.join(10)
+    check(results and results[0] < 0 or results == [1], f"the call that waited: {results}")
+    idle.stat("a", rc=-errno.EPIPE)
+    LIB.stet_abort(txn)
+    LIB.stet_file_close(file)
+    for each in (vol, idle, waiting):
+        each.close(rc=-errno.EPIPE)
+    mount.check()
+
+
+def test_idle_clients_do_not_keep_it(mount):
+    vol = Volume(mount.image)
+    vol.write("a", b"0")
+    file = vol.open("a")
+    mount.umount()
+    vol.stat("a", rc=-errno.EPIPE)
+    LIB.stet_file_close(file)
+    vol.close(rc=-errno.EPIPE)
+    mount.check()
+
+
+def test_fork(mount):
+    vol = Volume(mount.image)
+    vol.write("a", b"0")
+    child = os.fork()
+    if child == 0:
+        rc = LIB.stet_sync(vol.vol)
+        os._exit(0 if rc == -errno.EINVAL else 1)
+    equal(os.waitpid(child, 0)[1], 0, "the child")
+    equal(vol.read("a"), b"0")
+    vol.close()
+
+
+# --- many at once ---
+
+def test_threads(mount):
+    """Each counts up, in transactions that are tried again; more threads than one user has connections."""
+    vol = Volume(mount.image)
+    vol.write("n", b"0".rjust(8))
+    os.chown(mount.path("n"), 1000, 1000)
+    vol.close()
+
+    def use():
+        him = Volume(mount.image)
+        failed = []
+
+        def count():
+            for _ in range(2):
+                while True:
+                    txn = him.begin(SNAPSHOT)
+                    now = int(him.read("n", txn))
+                    file = him.open("n", os.O_RDWR, txn)
+                    rc = LIB.stet_pwrite(file, str(now + 1).rjust(8).encode(),
+                                         ctypes.c_size_t(8), U64(0))
+                    LIB.stet_file_close(file)
+                    rc = LIB.stet_commit(txn, 1) if rc == 8 else rc
+                    if rc == 0:
+                        break
+                    LIB.stet_abort(txn)
+                    if rc not in (-errno.EBUSY, -errno.EDEADLK):
+                        failed.append(rc)
+                        return
+        threads = [threading.Thread(target=count) for _ in range(72)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        equal(failed, [])
+        equal(int(him.read("n")), 144)
+        him.close()
+    as_user(use)
+
+
+def test_waits_for_an_open_file(mount):
+    """A file that is open for writing on the mount: the kernel may hold pages of it."""
+    vol = Volume(mount.image)
+    write(mount.path("a"), b"0")
+    txn = vol.begin(LOCKING)
+    vol.write("b", b"first", txn)
+    done = []
+    with open(mount.path("a"), "r+b") as file:
+        thread = threading.Thread(target=lambda: done.append(vol.write("a", b"1", txn)))
+        thread.start()
+        time.sleep(0.3)
+        check(thread.is_alive(), "it did not wait")
+        file.write(b"2")
+    thread.join(10)
+    equal(len(done), 1, "it does not go on")
+    commit(txn)
+    equal(read(mount.path("a")), b"1")
+    vol.close()
+
+
+def test_locks_before_any_open(mount):
+    """A client's transaction has written before the kernel has opened anything for writing."""
+    vol = Volume(mount.image)
+    vol.write("a", b"0")
+    txn = vol.begin(SNAPSHOT)
+    vol.write("a", b"1", txn)
+    child = subprocess.Popen([sys.executable, "-c",
+                              f"open({mount.path('a')!r}, 'r+b').write(b'2')"],
+                             stderr=subprocess.DEVNULL)
+    time.sleep(0.3)
+    commit(txn)
+    equal(child.wait(20), 0, "the open on the mount")
+    equal(vol.read("a"), b"2")
+    vol.close()
+
+
+# --- what others send ---
+
+def head(kind, args, data_len=0, zero=0, result=0, args_len=None):
+    return struct.pack("<IIIIq", kind, len(args) if args_len is None else args_len, data_len, zero,
+                       result) + args
+
+
+def hello(token=(0, 0), version=1, flags=0):
+    return head(HELLO, struct.pack("<IIQQ", version, flags, *token))
+
+
+def connect(path):
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    sock.settimeout(20)
+    sock.connect(path)
+    return sock
+
+
+def greeted(path, **words):
+    sock = connect(path)
+    sock.send(hello(**words))
+    answer = sock.recv(1 << 17)
+    return sock, struct.unpack_from("<q", answer, 16)[0], answer[24:]
+
+
+def is_closed(sock):
+    try:
+        return sock.recv(1 << 17) == b""
+    except ConnectionResetError:
+        return True
+
+
+def test_nonsense(mount):
+    path = socket_path(mount)
+    rng = random.Random(7)
+    vol = Volume(mount.image)
+    vol.write("a", b"text")
+    for packet in (hello()[:-1], hello() + b"x", hello(version=9), hello(flags=8),
+                   head(HELLO, b""), head(HELLO, b"x" * 60000), struct.pack("<I", HELLO)):
+        sock = connect(path)
+        sock.send(packet)
+        while not is_closed(sock):
+            pass
+        sock.close()
+    equal(greeted(path, token=(1, 2))[1], -errno.ENOENT, "a session that there is not")
+    for _ in range(ROUNDS):
+        sock, result, _ = greeted(path)
+        equal(result, 0)
+        for _ in range(rng.randrange(1, 6)):
+            args = rng.randbytes(rng.choice([0, 1, 4, 8, 16, 20, 40, 200]))
+            if rng.randrange(2):
+                args = struct.pack("<QQ", rng.randrange(4), rng.randrange(4)) + args
+            try:
+                sock.send(head(rng.choice([0, 1, 2, rng.randrange(16, 60), 2**32 - 1]), args,
+                               rng.choice([0, 0, 0, 1, 2**20, 2**32 - 1]),
+                               rng.choice([0, 0, 0, 1]),
+                               args_len=rng.choice([None, None, None, 0, 2**31, 2**32 - 1])))
+            except BrokenPipeError:
+                break
+        sock.close()
+    equal(vol.read("a"), b"text")
+    vol.close()
+
+
+def test_half_a_message(mount):
+    """Who stops in the middle is given up, and keeps nobody waiting."""
+    path = socket_path(mount)
+    sock, _, _ = greeted(path)
+    args = struct.pack("<QQI", 1, 0, 0)
+    sock.send(head(PWRITE, args, 1 << 20) + bytes(1000))  # must have been a full packet
+    check(is_closed(sock), "not given up")
+    stopped, _, _ = greeted(path)
+    packet = head(PWRITE, args, 1 << 20)
+    stopped.send(packet + bytes((128 << 10) - len(packet)))
+    vol = Volume(mount.image)
+    vol.write("a", b"x")
+    vol.close()
+    begun = time.monotonic()
+    check(is_closed(stopped), "not given up")
+    check(time.monotonic() - begun < 15, "given up late")
+
+
+def test_handles_of_others(mount):
+    """A handle's number is good in its session only, for its kind only, and as long as it is open."""
+    path = socket_path(mount)
+    one, _, token = greeted(path)
+    token = struct.unpack("<QQ", token)
+
+    def ask(sock, kind, args):
+        sock.send(head(kind, args))
+        answer = sock.recv(1 << 17)
+        return struct.unpack_from("<q", answer, 16)[0], answer[24:]
+    result, args = ask(one, BEGIN, struct.pack("<I", 0))
+    equal(result, 0)
+    number = struct.unpack_from("<Q", args)[0]
+    other, _, _ = greeted(path)
+    equal(ask(other, FREEZE, struct.pack("<Q", number))[0], -errno.EINVAL, "of another session")
+    equal(ask(one, FILE_STAT, struct.pack("<Q", number))[0], -errno.EINVAL, "of another kind")
+    again, result, _ = greeted(path, token=token)
+    equal(result, 0, "joining")
+    equal(ask(again, FREEZE, struct.pack("<Q", number))[0], 0, "of the same session")
+
+    def join():
+        equal(greeted(path, token=token)[1], -errno.ENOENT, "of another user")
+    as_user(join)
+    one.close()
+    equal(open_transactions(mount), 1, "the session lives by the other connection")
+    equal(ask(again, ABORT, struct.pack("<Q", number))[0], 0)
+    equal(ask(again, ABORT, struct.pack("<Q", number))[0], -errno.EINVAL)
+    again.close()
+    other.close()
+
+
+def test_slow_readers(mount):
+    """Who does not read the answers is given up; the daemon ends in time."""
+    path = socket_path(mount)
+    vol = Volume(mount.image)
+    vol.write("a", bytes(1 << 20))
+    slow = []
+    for _ in range(8):
+        sock, _, _ = greeted(path)
+        sock.send(head(OPENAT, struct.pack("<QQI", 0, 1, 1) + b"a\0" + struct.pack("<II", 0, 0)))
+        sock.recv(1 << 17)
+        for _ in range(20):
+            sock.send(head(PREAD, struct.pack("<QQQ", 1, 1 << 20, 0)))
+        slow.append(sock)
+    equal(vol.read("a", size=10), bytes(10))
+    vol.close()
+    begun = time.monotonic()
+    mount.umount()
+    check(time.monotonic() - begun < 15, "the end waited for them")
+
+
+if __name__ == "__main__":
+    main(globals())
