@@ -10,6 +10,7 @@
 
 #include "base/endian.h"
 
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -184,9 +185,9 @@ static int receive(struct stet_serve_call *c, struct stet_wire_message *msg)
 static bool has_gone(void *arg)
 {
 	const struct stet_serve_call *c = arg;
-	uint8_t byte;
+	struct pollfd p = { .fd = c->fd, .events = POLLRDHUP };
 
-	return c->service->stopping || recv(c->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+	return c->service->stopping || (poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP)));
 }
 
 /* The first message: which session this is of. */
