@@ -403,6 +403,7 @@ STET_CHECKED int stet_api_entries_(struct stet_api_op *op, uint64_t dir, const c
 /// Tables (table.c) ///
 
 struct stet_table {
+	struct stet_handle head;
 	/* --- set at open, then constant --- */
 	struct stet_volume *vol;
 	uint64_t ino;

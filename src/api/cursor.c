@@ -22,6 +22,7 @@ struct item {
 
 struct stet_cursor {
 	/* --- set at open, then constant --- */
+	struct stet_handle head;
 	struct stet_table *table;
 	struct stet_tx *tx;
 	bool own_tx; /* tx is a view made for this cursor */
@@ -305,22 +306,4 @@ void stet_cursor_close(struct stet_cursor *cursor)
 	vol->handles--;
 	stet_api_unlock_(vol);
 	free_cursor(cursor);
-}
-
-int stet_scan(struct stet_table *table, struct stet_tx *txn, const struct stet_bounds *bounds,
-	      stet_scan_fn *fn, void *arg)
-{
-	struct stet_record record;
-	struct stet_cursor *cursor;
-	int rc = stet_cursor_open(table, txn, bounds, &cursor);
-
-	if (rc)
-		return rc;
-	while ((rc = stet_cursor_next(cursor, &record)) == 1) {
-		rc = fn(arg, &record);
-		if (rc)
-			break;
-	}
-	stet_cursor_close(cursor);
-	return rc;
 }

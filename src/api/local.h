@@ -51,5 +51,17 @@
 #define stet_abort(...) stet_local_abort(__VA_ARGS__)
 #define stet_file_close(...) stet_local_file_close(__VA_ARGS__)
 #define stet_dir_close(...) stet_local_dir_close(__VA_ARGS__)
+#define stet_lock_timeout(...) stet_local_lock_timeout(__VA_ARGS__)
+#define stet_table_open(...) stet_local_table_open(__VA_ARGS__)
+#define stet_get(...) stet_local_get(__VA_ARGS__)
+#define stet_put(...) stet_local_put(__VA_ARGS__)
+#define stet_del(...) stet_local_del(__VA_ARGS__)
+#define stet_count(...) stet_local_count(__VA_ARGS__)
+#define stet_cursor_open(...) stet_local_cursor_open(__VA_ARGS__)
+#define stet_cursor_next(...) stet_local_cursor_next(__VA_ARGS__)
+#define stet_cursor_seek(...) stet_local_cursor_seek(__VA_ARGS__)
+#define stet_table_ino(...) stet_local_table_ino(__VA_ARGS__)
+#define stet_table_close(...) stet_local_table_close(__VA_ARGS__)
+#define stet_cursor_close(...) stet_local_cursor_close(__VA_ARGS__)
 
 #endif

@@ -1,4 +1,4 @@
-/* walk.c - walks, made of the public calls: so they work on volumes of this process and others.
+/* walk.c - walks and scans, made of the public calls: so they work on volumes of this process and others.
  *
  * I1. A walk keeps one open listing per level; the path grows and shrinks with the depth.
  * I2. A walk enters a directory only from its parent, from there once, and its start not again. So it ends,
@@ -258,5 +258,25 @@ int stet_walk(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir, const
 	stet_buf_release(&w.path);
 	if (!txn)
 		stet_abort(w.txn);
+	return rc;
+}
+
+/* --- records --- */
+
+int stet_scan(struct stet_table *table, struct stet_txn *txn, const struct stet_bounds *bounds,
+	      stet_scan_fn *fn, void *arg)
+{
+	struct stet_record record;
+	struct stet_cursor *cursor;
+	int rc = stet_cursor_open(table, txn, bounds, &cursor);
+
+	if (rc)
+		return rc;
+	while ((rc = stet_cursor_next(cursor, &record)) == 1) {
+		rc = fn(arg, &record);
+		if (rc)
+			break;
+	}
+	stet_cursor_close(cursor);
 	return rc;
 }

@@ -95,6 +95,32 @@ static int64_t finish(struct stet_remote_call *c, const struct stet_wire_message
 	return msg->result;
 }
 
+/* Whatever is not known to leave everything as it is. */
+static bool may_change(uint32_t kind)
+{
+	switch (kind) {
+	case STET_WIRE_PREAD:
+	case STET_WIRE_SEEK:
+	case STET_WIRE_FILE_STAT:
+	case STET_WIRE_STATAT:
+	case STET_WIRE_GETXATTR:
+	case STET_WIRE_LISTXATTR:
+	case STET_WIRE_READLINKAT:
+	case STET_WIRE_DIR_OPEN:
+	case STET_WIRE_DIR_NEXT:
+	case STET_WIRE_DIR_CLOSE:
+	case STET_WIRE_GET:
+	case STET_WIRE_COUNT:
+	case STET_WIRE_CURSOR_OPEN:
+	case STET_WIRE_CURSOR_NEXT:
+	case STET_WIRE_CURSOR_SEEK:
+	case STET_WIRE_CURSOR_CLOSE:
+		return false;
+	default:
+		return true;
+	}
+}
+
 int64_t stet_remote_do_(struct stet_remote_call *c)
 {
 	struct stet_wire_message msg;
@@ -104,6 +130,8 @@ int64_t stet_remote_do_(struct stet_remote_call *c)
 		rc = STET_FAIL(-ENAMETOOLONG, "more than a message holds");
 	if (rc)
 		return rc;
+	if (may_change(c->kind))
+		c->vol->changes++;
 	rc = stet_wire_send(c->conn->fd, c->kind, 0, &c->out, c->data, c->data_len);
 	if (rc == -EMSGSIZE)
 		return STET_FAIL(-E2BIG, "more than the socket takes at once");

@@ -23,6 +23,8 @@
 	  (txn, ret_txn))                                                                        \
 	C(int, commit, txn, NULL, 0, (struct stet_txn *txn, unsigned flags), (txn, flags))          \
 	C(int, freeze, txn, NULL, 0, (struct stet_txn *txn), (txn))                                 \
+	C(int, lock_timeout, txn, NULL, 0, (struct stet_txn *txn, uint32_t timeout_ms),          \
+	  (txn, timeout_ms))                                                                     \
 	C(int, txns, vol, NULL, 0, (struct stet_volume *vol, stet_txns_fn *fn, void *arg),          \
 	  (vol, fn, arg))                                                                        \
 	C(int, changes, txn, NULL, 0, (struct stet_txn *txn, stet_changes_fn *fn, void *arg),       \
@@ -113,18 +115,48 @@
 	  (struct stet_volume *vol, struct stet_txn *txn, uint64_t dir, const char *path,        \
 	   const struct stet_dir_filter *filter, struct stet_dir **ret_dir),                     \
 	  (vol, txn, dir, path, filter, ret_dir))                                                \
-	C(int, dir_next, it, NULL, 0, (struct stet_dir *it, struct stet_dir_entry *ret), (it, ret))
+	C(int, dir_next, it, NULL, 0, (struct stet_dir *it, struct stet_dir_entry *ret), (it, ret)) \
+	C(int, table_open, vol, txn, -EINVAL,                                                    \
+	  (struct stet_volume *vol, struct stet_txn *txn, uint64_t dir, const char *path,        \
+	   int flags, mode_t mode, struct stet_table **ret_table),                               \
+	  (vol, txn, dir, path, flags, mode, ret_table))                                         \
+	C(ssize_t, get, table, txn, -EINVAL,                                                     \
+	  (struct stet_table *table, struct stet_txn *txn, const void *key, size_t key_len,      \
+	   void *buf, size_t cap, unsigned flags),                                               \
+	  (table, txn, key, key_len, buf, cap, flags))                                           \
+	C(int, put, table, txn, -EINVAL,                                                         \
+	  (struct stet_table *table, struct stet_txn *txn, const void *key, size_t key_len,      \
+	   const void *value, size_t value_len, unsigned flags),                                 \
+	  (table, txn, key, key_len, value, value_len, flags))                                   \
+	C(int, del, table, txn, -EINVAL,                                                         \
+	  (struct stet_table *table, struct stet_txn *txn, const void *key, size_t key_len),     \
+	  (table, txn, key, key_len))                                                            \
+	C(int, count, table, txn, -EINVAL,                                                       \
+	  (struct stet_table *table, struct stet_txn *txn, const struct stet_bounds *bounds,     \
+	   uint64_t *ret_count),                                                                 \
+	  (table, txn, bounds, ret_count))                                                       \
+	C(int, cursor_open, table, txn, -EINVAL,                                                 \
+	  (struct stet_table *table, struct stet_txn *txn, const struct stet_bounds *bounds,     \
+	   struct stet_cursor **ret_cursor),                                                     \
+	  (table, txn, bounds, ret_cursor))                                                      \
+	C(int, cursor_next, cursor, NULL, 0,                                                     \
+	  (struct stet_cursor *cursor, struct stet_record *ret), (cursor, ret))                  \
+	C(int, cursor_seek, cursor, NULL, 0,                                                     \
+	  (struct stet_cursor *cursor, const void *key, size_t key_len), (cursor, key, key_len))
 
 #define STET_CALLS_PLAIN(C)                                                                      \
 	C(size_t, conflict_text, txn, (struct stet_txn *txn, char *buf, size_t cap),             \
 	  (txn, buf, cap))                                                                       \
 	C(uint64_t, transaction_id, txn, (struct stet_txn *txn), (txn))                          \
-	C(uint64_t, file_ino, file, (struct stet_file *file), (file))
+	C(uint64_t, file_ino, file, (struct stet_file *file), (file))                            \
+	C(uint64_t, table_ino, table, (struct stet_table *table), (table))
 
 #define STET_CALLS_END(C)                                                                        \
 	C(abort, txn, (struct stet_txn *txn), (txn))                                             \
 	C(file_close, file, (struct stet_file *file), (file))                                    \
-	C(dir_close, it, (struct stet_dir *it), (it))
+	C(dir_close, it, (struct stet_dir *it), (it))                                            \
+	C(table_close, table, (struct stet_table *table), (table))                               \
+	C(cursor_close, cursor, (struct stet_cursor *cursor), (cursor))
 /* clang-format on */
 
 #endif

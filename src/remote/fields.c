@@ -228,3 +228,64 @@ void stet_wire_get_entry(struct stet_wire_in *in, struct stet_dir_entry *ret)
 	name = stet_wire_get_text(in, sizeof(ret->name) - 1);
 	memcpy(ret->name, name, strlen(name) + 1);
 }
+
+#define BOUNDS_PREFIX 0x01u
+#define BOUNDS_FROM 0x02u
+#define BOUNDS_TO 0x04u
+#define BOUNDS_AFTER_FROM 0x08u
+#define BOUNDS_WITH_TO 0x10u
+#define BOUNDS_REVERSE 0x20u
+#define BOUNDS_KEYS_ONLY 0x40u
+
+void stet_wire_put_bounds(struct stet_wire_out *out, const struct stet_bounds *bounds)
+{
+	static const struct stet_bounds all;
+	const struct stet_bounds *b = bounds ? bounds : &all;
+
+	stet_wire_put_u32(
+		out, (b->prefix ? BOUNDS_PREFIX : 0) | (b->from ? BOUNDS_FROM : 0) |
+			     (b->to ? BOUNDS_TO : 0) | (b->after_from ? BOUNDS_AFTER_FROM : 0) |
+			     (b->with_to ? BOUNDS_WITH_TO : 0) | (b->reverse ? BOUNDS_REVERSE : 0) |
+			     (b->keys_only ? BOUNDS_KEYS_ONLY : 0));
+	stet_wire_put_blob(out, b->prefix, b->prefix ? b->prefix_len : 0);
+	stet_wire_put_blob(out, b->from, b->from ? b->from_len : 0);
+	stet_wire_put_blob(out, b->to, b->to ? b->to_len : 0);
+}
+
+void stet_wire_get_bounds(struct stet_wire_in *in, struct stet_bounds *ret)
+{
+	uint32_t flags = stet_wire_get_u32(in);
+
+	*ret = (struct stet_bounds){
+		.after_from = flags & BOUNDS_AFTER_FROM,
+		.with_to = flags & BOUNDS_WITH_TO,
+		.reverse = flags & BOUNDS_REVERSE,
+		.keys_only = flags & BOUNDS_KEYS_ONLY,
+	};
+	ret->prefix = stet_wire_get_blob(in, &ret->prefix_len);
+	ret->from = stet_wire_get_blob(in, &ret->from_len);
+	ret->to = stet_wire_get_blob(in, &ret->to_len);
+	if (!(flags & BOUNDS_PREFIX))
+		ret->prefix = NULL;
+	if (!(flags & BOUNDS_FROM))
+		ret->from = NULL;
+	if (!(flags & BOUNDS_TO))
+		ret->to = NULL;
+}
+
+void stet_wire_put_record(struct stet_wire_out *out, const struct stet_record *record)
+{
+	stet_wire_put_u32(out, record->value != NULL);
+	stet_wire_put_blob(out, record->key, record->key_len);
+	stet_wire_put_blob(out, record->value, record->value ? record->value_len : 0);
+}
+
+void stet_wire_get_record(struct stet_wire_in *in, struct stet_record *ret)
+{
+	bool has_value = stet_wire_get_u32(in);
+
+	ret->key = stet_wire_get_blob(in, &ret->key_len);
+	ret->value = stet_wire_get_blob(in, &ret->value_len);
+	if (!has_value)
+		ret->value = NULL;
+}

@@ -105,7 +105,7 @@ static ssize_t write_pieces(struct stet_file *file, bool append, const uint8_t *
 	size_t done = 0;
 
 	do {
-		size_t room = STET_WIRE_DATA_MAX - (size_t)((off + done) % STET_WIRE_DATA_MAX);
+		size_t room = STET_WIRE_PIECE_MAX - (size_t)((off + done) % STET_WIRE_PIECE_MAX);
 		size_t piece = len - done < room ? len - done : room;
 		int64_t rc = write_piece(file, append, data + done, piece, off + done, done > 0);
 

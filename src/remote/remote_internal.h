@@ -11,6 +11,7 @@
 #include "remote/remote.h"
 #include "remote/wire.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 #include <sys/un.h>
 
@@ -36,6 +37,9 @@ struct stet_remote_volume {
 	bool gone;                        /* the server, or its connections: -EPIPE */
 	uint64_t handles;                 /* open: close refuses while there are any */
 	STET_VEC(char *) names;           /* owned; of counters, as given to callers */
+
+	/* --- atomic --- */
+	_Atomic uint64_t changes; /* calls that may have changed something */
 };
 
 struct stet_remote_txn {
@@ -66,6 +70,32 @@ struct stet_remote_dir {
 	struct stet_dir_entry batch[STET_WIRE_BATCH];
 };
 
+struct stet_remote_table {
+	struct stet_handle head;
+	struct stet_remote_volume *vol;
+	uint64_t id;
+	uint64_t ino;
+};
+
+struct stet_remote_cursor {
+	/* --- set at open, then constant --- */
+	struct stet_handle head;
+	struct stet_remote_volume *vol;
+	uint64_t id;
+	bool in_txn;
+
+	struct stet_mutex lock;
+	/* --- under lock --- */
+	bool more;                  /* behind the batch there may be more */
+	uint64_t given;             /* records, given away */
+	uint64_t changes;           /* of the volume, before the batch was fetched */
+	struct stet_buf buf;        /* the batch */
+	struct stet_wire_in in;     /* what of it was not given away yet */
+	uint64_t count;             /* so many records */
+	uint8_t last[STET_KEY_MAX]; /* key of the one that was given away last */
+	size_t last_len;
+};
+
 static inline struct stet_remote_volume *stet_remote_volume_(struct stet_volume *vol)
 {
 	return (struct stet_remote_volume *)(void *)vol;
@@ -81,6 +111,15 @@ static inline struct stet_remote_file *stet_remote_file_(struct stet_file *file)
 static inline struct stet_remote_dir *stet_remote_dir_(struct stet_dir *it)
 {
 	return (struct stet_remote_dir *)(void *)it;
+}
+
+static inline struct stet_remote_table *stet_remote_table_(struct stet_table *table)
+{
+	return (struct stet_remote_table *)(void *)table;
+}
+static inline struct stet_remote_cursor *stet_remote_cursor_(struct stet_cursor *cursor)
+{
+	return (struct stet_remote_cursor *)(void *)cursor;
 }
 
 /* One more, or one less, handle that is open. */

@@ -105,6 +105,16 @@ int stet_remote_freeze(struct stet_txn *txn)
 	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
 }
 
+int stet_remote_lock_timeout(struct stet_txn *txn, uint32_t timeout_ms)
+{
+	struct stet_remote_call c;
+
+	stet_remote_begin_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_LOCK_TIMEOUT);
+	stet_remote_put_txn_(&c, txn);
+	stet_wire_put_u32(&c.out, timeout_ms);
+	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
+}
+
 static size_t copy_text(const char *text, char *buf, size_t cap)
 {
 	size_t len = strlen(text);

@@ -108,6 +108,26 @@ const char *stet_wire_get_text(struct stet_wire_in *in, size_t max)
 	return (const char *)at;
 }
 
+void stet_wire_put_blob(struct stet_wire_out *out, const void *bytes, size_t len)
+{
+	if (len > out->cap) {
+		out->bad = true;
+		return;
+	}
+	stet_wire_put_u32(out, (uint32_t)len);
+	if (len > 0)
+		stet_wire_put_bytes(out, bytes, len);
+}
+
+const void *stet_wire_get_blob(struct stet_wire_in *in, size_t *ret_len)
+{
+	uint32_t len = stet_wire_get_u32(in);
+	const uint8_t *at = take(in, len);
+
+	*ret_len = at ? len : 0;
+	return at ? (const void *)at : "";
+}
+
 /* --- messages --- */
 
 static int send_packet(int fd, struct iovec *iov, size_t count)

@@ -32,7 +32,9 @@
 #define STET_WIRE_HEAD_SIZE ((size_t)24)
 #define STET_WIRE_PACKET_MAX ((size_t)128 * 1024)
 #define STET_WIRE_ARGS_MAX ((size_t)64 * 1024) /* of one message */
-#define STET_WIRE_DATA_MAX ((size_t)1 << 20)   /* of one message, but for lists of paths */
+#define STET_WIRE_PIECE_MAX ((size_t)1 << 20)  /* bytes of a file in one message */
+/* Of one message: a piece, or a record with its key and what goes before it. But for lists of paths. */
+#define STET_WIRE_DATA_MAX (STET_WIRE_PIECE_MAX + ((size_t)128 << 10))
 #define STET_WIRE_PATHS_MAX ((size_t)4 << 20)
 #define STET_WIRE_PATH_MAX ((size_t)4095)
 #define STET_WIRE_BATCH 32u /* entries of a listing in one answer */
@@ -82,7 +84,18 @@ enum stet_wire_kind {
 	STET_WIRE_UNLINKAT,    /* txn, dir, path, flags */
 	STET_WIRE_DIR_OPEN,    /* txn, dir, path, types, has glob, glob (handle) */
 	STET_WIRE_DIR_NEXT, /* dir (whether there may be more; entries, as many as the result says) */
-	STET_WIRE_DIR_CLOSE, /* dir */
+	STET_WIRE_DIR_CLOSE,    /* dir */
+	STET_WIRE_LOCK_TIMEOUT, /* txn, milliseconds */
+	STET_WIRE_TABLE_OPEN,   /* txn, dir, path, flags, mode (handle, inode number) */
+	STET_WIRE_TABLE_CLOSE,  /* table */
+	STET_WIRE_GET,          /* table, txn, key, flags, cap (data) */
+	STET_WIRE_PUT,          /* table, txn, key, flags; data */
+	STET_WIRE_DEL,          /* table, txn, key */
+	STET_WIRE_COUNT,        /* table, txn, bounds (count) */
+	STET_WIRE_CURSOR_OPEN,  /* table, txn, bounds (handle) */
+	STET_WIRE_CURSOR_NEXT,  /* cursor, how many (whether there may be more; data: records) */
+	STET_WIRE_CURSOR_SEEK,  /* cursor, key */
+	STET_WIRE_CURSOR_CLOSE, /* cursor */
 	/* the end of the requests */
 	STET_WIRE_KINDS,
 
@@ -112,6 +125,9 @@ static inline void stet_wire_put_i64(struct stet_wire_out *out, int64_t v)
 void stet_wire_put_text(struct stet_wire_out *out, const char *text);
 void stet_wire_put_bytes(struct stet_wire_out *out, const void *bytes, size_t len);
 
+/** Bytes, with their length. */
+void stet_wire_put_blob(struct stet_wire_out *out, const void *bytes, size_t len);
+
 /** Arguments being taken apart. All gets give something; what was not there makes it bad. */
 struct stet_wire_in {
 	const uint8_t *p; /* borrowed */
@@ -130,6 +146,9 @@ const char *stet_wire_get_text(struct stet_wire_in *in, size_t max);
 /** Zeroed when bad. */
 void stet_wire_get_bytes(struct stet_wire_in *in, void *ret, size_t len);
 
+/** Borrowed from the message; "" of length 0 when bad. */
+const void *stet_wire_get_blob(struct stet_wire_in *in, size_t *ret_len);
+
 /// Structures of the public header, field by field ///
 
 struct stet_stat;
@@ -138,6 +157,8 @@ struct stet_statfs;
 struct stet_txn_entry;
 struct stet_change;
 struct stet_dir_entry;
+struct stet_bounds;
+struct stet_record;
 
 void stet_wire_put_stat(struct stet_wire_out *out, const struct stet_stat *st);
 void stet_wire_get_stat(struct stet_wire_in *in, struct stet_stat *ret);
@@ -152,6 +173,13 @@ void stet_wire_put_change(struct stet_wire_out *out, const struct stet_change *c
 void stet_wire_get_change(struct stet_wire_in *in, struct stet_change *ret);
 void stet_wire_put_entry(struct stet_wire_out *out, const struct stet_dir_entry *entry);
 void stet_wire_get_entry(struct stet_wire_in *in, struct stet_dir_entry *ret);
+/** NULL: all of it. */
+void stet_wire_put_bounds(struct stet_wire_out *out, const struct stet_bounds *bounds);
+/** Keys are borrowed from the message. */
+void stet_wire_get_bounds(struct stet_wire_in *in, struct stet_bounds *ret);
+void stet_wire_put_record(struct stet_wire_out *out, const struct stet_record *record);
+/** Key and value are borrowed from the message. */
+void stet_wire_get_record(struct stet_wire_in *in, struct stet_record *ret);
 
 /// Messages ///
 

@@ -58,8 +58,8 @@ static int64_t read_long(struct stet_serve_call *c, struct stet_serve_handle *h,
 	if (rc)
 		return rc;
 	while (done < len && n > 0) {
-		size_t piece = len - done < STET_WIRE_DATA_MAX ? (size_t)(len - done)
-							       : STET_WIRE_DATA_MAX;
+		size_t piece = len - done < STET_WIRE_PIECE_MAX ? (size_t)(len - done)
+								: STET_WIRE_PIECE_MAX;
 
 		if (view)
 			n = stet_ll_read(c->vol, view, stet_file_ino(h->file), off + done,
@@ -90,7 +90,7 @@ int64_t stet_serve_do_pread_(struct stet_serve_call *c)
 		n = stet_serve_big_out_(c);
 	if (n)
 		return n;
-	if (len > STET_WIRE_DATA_MAX) {
+	if (len > STET_WIRE_PIECE_MAX) {
 		n = stet_pread(h->file, c->big_out, 0, off); /* may it be read? */
 		return n < 0 ? n : read_long(c, h, off, len < INT64_MAX ? len : INT64_MAX);
 	}

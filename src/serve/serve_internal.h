@@ -44,7 +44,13 @@ struct stet_ll_service {
 
 /// Sessions and their handles (session.c) ///
 
-enum stet_serve_kind { STET_SERVE_TXN, STET_SERVE_FILE, STET_SERVE_DIR };
+enum stet_serve_kind {
+	STET_SERVE_TXN,
+	STET_SERVE_FILE,
+	STET_SERVE_DIR,
+	STET_SERVE_TABLE,
+	STET_SERVE_CURSOR,
+};
 
 struct stet_serve_handle {
 	/* --- set when made, then constant --- */
@@ -55,13 +61,17 @@ struct stet_serve_handle {
 		struct stet_txn *txn;
 		struct stet_file *file;
 		struct stet_dir *dir;
+		struct stet_table *table;
+		struct stet_cursor *cursor;
 	};
 	struct stet_txn *of; /* file: the transaction it is of, which the file keeps; or NULL */
+	struct stet_serve_handle *above; /* cursor: its table, in use until it is closed */
 
 	/* --- under session.lock --- */
-	unsigned users; /* calls in progress */
+	unsigned users; /* calls in progress, cursors of a table */
 	bool gone;      /* not to be found any more; freed by its last user */
-	bool ending;    /* transaction: a call is in progress that no abort may meet */
+	bool ending; /* a call is in progress that another one may not meet: no abort a commit, on a
+			 * cursor none at all */
 };
 
 struct stet_serve_session {
@@ -179,8 +189,8 @@ struct stet_serve_request {
 	R(OPENAT, openat, 0, false)                     \
 	R(FILE_CLOSE, file_close, 0, false)             \
 	R(PREAD, pread, 0, false)                       \
-	R(PWRITE, pwrite, STET_WIRE_DATA_MAX, true)     \
-	R(APPEND, append, STET_WIRE_DATA_MAX, true)     \
+	R(PWRITE, pwrite, STET_WIRE_PIECE_MAX, true)    \
+	R(APPEND, append, STET_WIRE_PIECE_MAX, true)    \
 	R(TRUNCATE, truncate, 0, true)                  \
 	R(PUNCH, punch, 0, true)                        \
 	R(FALLOCATE, fallocate, 0, true)                \
@@ -203,7 +213,18 @@ struct stet_serve_request {
 	R(UNLINKAT, unlinkat, 0, true)                  \
 	R(DIR_OPEN, dir_open, 0, false)                 \
 	R(DIR_NEXT, dir_next, 0, false)                 \
-	R(DIR_CLOSE, dir_close, 0, false)
+	R(DIR_CLOSE, dir_close, 0, false)               \
+	R(LOCK_TIMEOUT, lock_timeout, 0, false)         \
+	R(TABLE_OPEN, table_open, 0, false)             \
+	R(TABLE_CLOSE, table_close, 0, false)           \
+	R(GET, get, 0, false)                           \
+	R(PUT, put, STET_WIRE_DATA_MAX, true)           \
+	R(DEL, del, 0, true)                            \
+	R(COUNT, count, 0, false)                       \
+	R(CURSOR_OPEN, cursor_open, 0, false)           \
+	R(CURSOR_NEXT, cursor_next, 0, false)           \
+	R(CURSOR_SEEK, cursor_seek, 0, false)           \
+	R(CURSOR_CLOSE, cursor_close, 0, false)
 
 #define STET_SERVE_DECLARE(kind, name, data_max, changes) \
 	int64_t stet_serve_do_##name##_(struct stet_serve_call *c);

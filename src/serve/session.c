@@ -258,21 +258,34 @@ static void destroy_handle(struct stet_serve_session *session, struct stet_serve
 	case STET_SERVE_DIR:
 		stet_dir_close(h->dir);
 		break;
+	case STET_SERVE_TABLE:
+		stet_table_close(h->table);
+		break;
+	case STET_SERVE_CURSOR:
+		stet_cursor_close(h->cursor);
+		stet_serve_handle_put_(session, h->above);
+		break;
 	}
 	stet_free(h);
 	stet_serve_dismiss_(session, is_view);
 }
 
+/* One more is hidden; it is in use by the caller. NULL: there are none. */
 static struct stet_serve_handle *take_any(struct stet_serve_session *session)
 {
+	struct stet_serve_handle *h = NULL;
 	struct stet_hash_node *node;
 
 	stet_mutex_lock(&session->lock);
 	node = stet_hash_first(&session->handles);
-	if (node)
+	if (node) {
 		stet_hash_remove(&session->handles, node);
+		h = stet_container_of(node, struct stet_serve_handle, node);
+		h->gone = true;
+		h->users++;
+	}
 	stet_mutex_unlock(&session->lock);
-	return node ? stet_container_of(node, struct stet_serve_handle, node) : NULL;
+	return h;
 }
 
 /* S4 */
@@ -290,7 +303,7 @@ void stet_serve_session_leave_(struct stet_serve_session *session)
 	if (!last)
 		return;
 	while ((h = take_any(session)))
-		destroy_handle(session, h);
+		stet_serve_handle_put_(session, h); /* a table goes with its last cursor */
 	stet_mutex_lock(&service->lock);
 	put_user_locked(session->user);
 	stet_mutex_unlock(&service->lock);
@@ -309,8 +322,11 @@ int stet_serve_handle_add_(struct stet_serve_session *session, const struct stet
 		return STET_FAIL(-ENOMEM, "no memory for a handle");
 	stet_mutex_lock(&session->lock);
 	rc = stet_hash_insert(&session->handles, session->next_number, &copy->node);
-	if (!rc)
+	if (!rc) {
 		*ret_number = session->next_number++;
+		if (h->above)
+			h->above->users++;
+	}
 	stet_mutex_unlock(&session->lock);
 	if (rc)
 		stet_free(copy);

@@ -116,6 +116,15 @@ int64_t stet_serve_do_freeze_(struct stet_serve_call *c)
 	return rc ? rc : stet_freeze(h->txn);
 }
 
+int64_t stet_serve_do_lock_timeout_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_TXN);
+	uint32_t timeout_ms = stet_wire_get_u32(&c->in);
+	int rc = stet_serve_ready_(c);
+
+	return rc ? rc : stet_lock_timeout(h->txn, timeout_ms);
+}
+
 int64_t stet_serve_do_conflict_text_(struct stet_serve_call *c)
 {
 	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_TXN);

@@ -14,7 +14,7 @@
 #include "base/random.h"
 #include "remote/wire.h"
 
-/* The arguments of each request: u32, u64 (Handle, Transaction, Directory), text. */
+/* The arguments of each request: u32, u64 (Handle, Transaction, Directory), text, bytes. */
 static const struct layout {
 	const char *args;
 	bool data;
@@ -60,6 +60,17 @@ static const struct layout {
 	[STET_WIRE_DIR_OPEN] = { "TDtuut", 0 },
 	[STET_WIRE_DIR_NEXT] = { "H", 0 },
 	[STET_WIRE_DIR_CLOSE] = { "H", 0 },
+	[STET_WIRE_LOCK_TIMEOUT] = { "Hu", 0 },
+	[STET_WIRE_TABLE_OPEN] = { "TDtuu", 0 },
+	[STET_WIRE_TABLE_CLOSE] = { "H", 0 },
+	[STET_WIRE_GET] = { "HTbuq", 0 },
+	[STET_WIRE_PUT] = { "HTbu", 1 },
+	[STET_WIRE_DEL] = { "HTb", 0 },
+	[STET_WIRE_COUNT] = { "HTubbb", 0 },
+	[STET_WIRE_CURSOR_OPEN] = { "HTubbb", 0 },
+	[STET_WIRE_CURSOR_NEXT] = { "Hu", 0 },
+	[STET_WIRE_CURSOR_SEEK] = { "Hb", 0 },
+	[STET_WIRE_CURSOR_CLOSE] = { "H", 0 },
 };
 
 #define KIND_FIRST STET_WIRE_BEGIN
@@ -200,6 +211,9 @@ static void put_args(struct client *c, const char *layout, struct stet_wire_out 
 						       ? words[below(c, 12)]
 						       : (uint32_t)stet_random_next(&c->random));
 			break;
+		case 'b':
+			stet_wire_put_blob(out, "abc", below(c, 4));
+			break;
 		case 'H':
 			stet_wire_put_u64(out, below(c, 10));
 			break;
@@ -301,12 +315,17 @@ static void nonsense(void **state)
 }
 
 static const uint32_t busy_kinds[] = {
-	STET_WIRE_BEGIN,    STET_WIRE_BEGIN,    STET_WIRE_COMMIT,    STET_WIRE_ABORT,
-	STET_WIRE_OPENAT,   STET_WIRE_OPENAT,   STET_WIRE_PWRITE,    STET_WIRE_PREAD,
-	STET_WIRE_REVERT,   STET_WIRE_CHANGES,  STET_WIRE_FREEZE,    STET_WIRE_FILE_CLOSE,
-	STET_WIRE_DIR_OPEN, STET_WIRE_DIR_NEXT, STET_WIRE_DIR_CLOSE, STET_WIRE_BEGIN_BASE,
-	STET_WIRE_MKDIRAT,  STET_WIRE_STATAT,   STET_WIRE_UNLINKAT,  STET_WIRE_CONFLICT_TEXT,
-	STET_WIRE_RENAMEAT, STET_WIRE_APPEND,   STET_WIRE_TXNS,      STET_WIRE_SYNC,
+	STET_WIRE_BEGIN,        STET_WIRE_BEGIN,         STET_WIRE_COMMIT,
+	STET_WIRE_ABORT,        STET_WIRE_OPENAT,        STET_WIRE_OPENAT,
+	STET_WIRE_PWRITE,       STET_WIRE_PREAD,         STET_WIRE_REVERT,
+	STET_WIRE_CHANGES,      STET_WIRE_FREEZE,        STET_WIRE_FILE_CLOSE,
+	STET_WIRE_DIR_OPEN,     STET_WIRE_DIR_NEXT,      STET_WIRE_DIR_CLOSE,
+	STET_WIRE_BEGIN_BASE,   STET_WIRE_MKDIRAT,       STET_WIRE_STATAT,
+	STET_WIRE_UNLINKAT,     STET_WIRE_CONFLICT_TEXT, STET_WIRE_TABLE_OPEN,
+	STET_WIRE_TABLE_OPEN,   STET_WIRE_TABLE_CLOSE,   STET_WIRE_PUT,
+	STET_WIRE_CURSOR_OPEN,  STET_WIRE_CURSOR_NEXT,   STET_WIRE_CURSOR_SEEK,
+	STET_WIRE_CURSOR_CLOSE, STET_WIRE_RENAMEAT,      STET_WIRE_APPEND,
+	STET_WIRE_TXNS,         STET_WIRE_SYNC,
 };
 
 static void *keep_busy(void *arg)
