@@ -224,6 +224,8 @@ struct stet_cli_volume {
 
 /** Opens for reading, or for writing, by the library. Returns an exit code. */
 int stet_cli_open_(const char *path, bool write, struct stet_cli_volume *ret);
+/** The same; if a daemon has it, through that, by the library still. */
+int stet_cli_open_shared_(const char *path, bool write, struct stet_cli_volume *ret);
 /** Opens for reading; through its mount, if a daemon has it. Returns an exit code. */
 int stet_cli_open_read_(const char *path, struct stet_cli_volume *ret);
 /** The error line of a volume that cannot be used. Returns STET_CLI_FAILED. */

@@ -383,7 +383,7 @@ static int check_options(const struct table_cmd *t, const struct action *a)
 static int open_all(struct table_cmd *t, const struct action *a)
 {
 	int flags = a->writes ? O_RDWR : O_RDONLY;
-	int code = stet_cli_open_(t->target->volume, a->writes, &t->v);
+	int code = stet_cli_open_shared_(t->target->volume, a->writes, &t->v);
 	mode_t mask;
 	int rc = 0;
 

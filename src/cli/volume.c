@@ -9,6 +9,9 @@
  * I4. A volume that a daemon has mounted is used through the mount (mounted.c), in a transaction
  *     as well: I2 and I3 hold there too. Who may do what, is then the kernel's to say.
  *
+ * I5. What a mount does not show (records of tables) is asked for by the library, also where a daemon has the
+ *     volume: it asks that.
+ *
  * A command that is killed leaves the volume as it was before: the transaction is gone with it.
  */
 #include "cli/mounted_internal.h"
@@ -105,9 +108,10 @@ int stet_cli_fail_open_(const char *path, int rc)
 	return STET_CLI_FAILED;
 }
 
-static int open_alone(const char *path, bool write, struct stet_cli_volume *ret)
+static int open_by_library(const char *path, bool write, bool no_remote,
+			   struct stet_cli_volume *ret)
 {
-	const struct stet_open_options options = { .read_only = !write, .no_remote = true };
+	const struct stet_open_options options = { .read_only = !write, .no_remote = no_remote };
 	struct stat st = { 0 };
 	struct stet_volume *vol;
 	int rc = stet_open(path, &options, &vol);
@@ -124,9 +128,21 @@ static int open_alone(const char *path, bool write, struct stet_cli_volume *ret)
 	return 0;
 }
 
+static int open_alone(const char *path, bool write, struct stet_cli_volume *ret)
+{
+	return open_by_library(path, write, true, ret);
+}
+
 int stet_cli_open_(const char *path, bool write, struct stet_cli_volume *ret)
 {
 	int rc = open_alone(path, write, ret);
+
+	return rc ? stet_cli_fail_open_(path, rc) : STET_CLI_OK;
+}
+
+int stet_cli_open_shared_(const char *path, bool write, struct stet_cli_volume *ret)
+{
+	int rc = open_by_library(path, write, false, ret);
 
 	return rc ? stet_cli_fail_open_(path, rc) : STET_CLI_OK;
 }

@@ -249,6 +249,24 @@ def test_with_commands(mount):
     vol.close()
 
 
+def test_tables(mount):
+    """The command works on a mounted volume; others see what it has done."""
+    table = f"{mount.image}:/t"
+    mount.run("table", table, "load", input=b"".join(b"k%d\tv%d\n" % (i, i) for i in range(200)))
+    equal(os.stat(mount.path("t")).st_size, 200)
+    equal(mount.run("table", table, "get", "k7"), "v7")
+    mount.run("table", table, "put", "k7", "new")
+    equal(mount.run("table", table, "get", "k7"), "new")
+    equal(len(mount.run("table", table, "scan").splitlines()), 200)
+    mount.run("table", table, "del", "k7")
+    equal(os.getxattr(mount.path("t"), "user.stetfs.table"), b"199")
+
+    def use():
+        check("ermission" in mount.run("table", table, "put", "k8", "his", code=1), "refused")
+        equal(mount.run("table", table, "get", "k8"), "v8")
+    as_user(use)
+
+
 def test_options(mount):
     Volume(mount.image, rc=-errno.EBUSY, no_remote=True)
     vol = Volume(mount.image, read_only=True)
