@@ -253,7 +253,7 @@ static void show(struct store *store)
 
 int main(int argc, char **argv)
 {
-	struct stet_mkfs_options options = { .size_bytes = 64 << 20, .force = true };
+	struct stet_mkfs_options options = { .size_bytes = (uint64_t)64 << 20, .force = true };
 	struct stet_volume *vol;
 	struct store store;
 	int rc;
@@ -263,7 +263,7 @@ int main(int argc, char **argv)
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);
-	if (!rc)
+	if (!rc || rc == -EBUSY) /* it is mounted: then its daemon does the work */
 		rc = stet_open(argv[1], NULL, &vol);
 	if (!rc)
 		rc = open_store(&store, vol);
