@@ -463,14 +463,19 @@ static int read_lock(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint64
 static int read_begin(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint64_t len,
 		      struct fs_inode *in)
 {
-	int rc = stet_inode_get_(ctx, ino, STET_ATTR_EXISTS | STET_ATTR_SIZE, in);
+	struct stet_key key;
+	int rc = stet_inode_get_(ctx, ino, STET_ATTR_EXISTS, in);
 
 	if (rc)
 		return rc;
-	if (!S_ISREG(in->i.mode))
+	if (!S_ISREG(in->i.mode)) /* which depends on nothing else of it */
 		return S_ISDIR(in->i.mode) ? -EISDIR : -EINVAL;
 	if (off > STET_FILE_SIZE_MAX)
 		return -EINVAL;
+	stet_key_inode(&key, ino);
+	rc = stet_txn_read_key(ctx->txn, &key, STET_ATTR_SIZE);
+	if (rc)
+		return rc;
 	return len == 0 ? 0 : read_lock(ctx, ino, off, len, size_of(ctx, ino, &in->i));
 }
 

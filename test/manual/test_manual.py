@@ -103,7 +103,7 @@ class Pages(unittest.TestCase):
         refused = {"keep=", "remount", "private", "debug", "foreground"}
         values = {"recovery=": "prefix,ro", "uid=": "1", "gid=": "1", "cache=": "32M",
                   "checkpoint=": "8M", "flush=": "0.5", "lock_timeout=": "2.5",
-                  "max_age=": "3600"}
+                  "max_age=": "3600", "max_staged=": "64M"}
         self.assertLessEqual(refused | set(values), words)
         for word in words:
             code = 1 if word in refused else 0
