@@ -45,14 +45,14 @@ static int make_new(struct stet_api_op *op, const struct opening *o,
 
 static int check_type(struct stet_api_op *op, struct stet_api_place *place)
 {
-	struct stet_fs_attr attr;
+	uint32_t type;
 
 	if (place->type == DT_UNKNOWN) {
-		int rc = stet_fs_getattr(&op->ctx, place->ino, &attr);
+		int rc = stet_fs_get_type(&op->ctx, place->ino, &type);
 
 		if (rc)
 			return rc;
-		place->type = (uint8_t)IFTODT(attr.mode);
+		place->type = (uint8_t)IFTODT(type);
 	}
 	if (place->type == DT_LNK)
 		return -ELOOP;

@@ -141,13 +141,13 @@ int stet_dir_next(struct stet_dir *it, struct stet_dir_entry *ret)
 
 static int load_type(struct stet_api_op *op, struct stet_api_place *place)
 {
-	struct stet_fs_attr attr;
+	uint32_t type;
 	int rc = 0;
 
 	if (place->type == DT_UNKNOWN)
-		rc = stet_fs_getattr(&op->ctx, place->ino, &attr);
+		rc = stet_fs_get_type(&op->ctx, place->ino, &type);
 	if (!rc && place->type == DT_UNKNOWN)
-		place->type = (uint8_t)IFTODT(attr.mode);
+		place->type = (uint8_t)IFTODT(type);
 	return rc;
 }
 

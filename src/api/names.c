@@ -313,17 +313,19 @@ int stet_unlinkat(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, co
 static int ll_find(struct stet_api_op *op, struct names *n)
 {
 	struct stet_dirent found;
-	struct stet_fs_attr attr;
+	uint32_t type;
 	int rc;
 
-	if (strcmp(n->path, ".") == 0 || strcmp(n->path, "..") == 0) {
-		rc = stet_fs_getattr(&op->ctx, n->dir, &attr);
-		if (!rc && !S_ISDIR(attr.mode))
+	if (strcmp(n->path, ".") == 0) {
+		rc = stet_fs_get_type(&op->ctx, n->dir, &type);
+		if (!rc && !S_ISDIR(type))
 			rc = -ENOTDIR;
 		if (!rc)
-			n->ino = n->path[1] == '.' ? attr.parent : n->dir;
+			n->ino = n->dir;
 		return rc;
 	}
+	if (strcmp(n->path, "..") == 0)
+		return stet_fs_get_parent(&op->ctx, n->dir, &n->ino);
 	rc = stet_api_check_name_(n->path);
 	if (!rc)
 		rc = stet_fs_lookup(&op->ctx, n->dir, stet_api_name_(n->path, strlen(n->path)),

@@ -70,14 +70,14 @@ static bool take(struct walk *w, struct component *ret)
 
 static int load_type(struct walk *w)
 {
-	struct stet_fs_attr attr;
+	uint32_t type;
 	int rc;
 
 	if (w->type != DT_UNKNOWN)
 		return 0;
-	rc = stet_fs_getattr(&w->op->ctx, w->at, &attr);
+	rc = stet_fs_get_type(&w->op->ctx, w->at, &type);
 	if (!rc)
-		w->type = (uint8_t)IFTODT(attr.mode);
+		w->type = (uint8_t)IFTODT(type);
 	return rc;
 }
 
@@ -89,18 +89,16 @@ static void stand_on(struct walk *w, uint64_t ino, uint8_t type)
 
 static int go_up(struct walk *w)
 {
-	struct stet_fs_attr attr;
-	int rc = stet_fs_getattr(&w->op->ctx, w->at, &attr);
+	uint64_t up;
+	int rc = stet_fs_get_parent(&w->op->ctx, w->at, &up);
 
 	if (rc)
 		return rc;
-	if (!S_ISDIR(attr.mode))
-		return -ENOTDIR;
 	rc = stet_api_permit_(w->op, w->at, STET_API_MAY_SEARCH);
 	if (rc)
 		return rc;
 	if (w->at != STET_ROOT_INO)
-		stand_on(w, attr.parent, DT_DIR);
+		stand_on(w, up, DT_DIR);
 	return 0;
 }
 

@@ -45,17 +45,17 @@ static int make_new(struct stet_api_op *op, const struct opening *o,
 static int use_existing(struct stet_api_op *op, const struct opening *o,
 			const struct stet_api_place *place)
 {
-	struct stet_fs_attr attr;
+	uint32_t type;
 	int rc;
 
 	if ((o->flags & O_CREAT) && (o->flags & O_EXCL))
 		return -EEXIST;
-	rc = stet_fs_getattr(&op->ctx, place->ino, &attr);
+	rc = stet_fs_get_type(&op->ctx, place->ino, &type);
 	if (rc)
 		return rc;
-	if (S_ISLNK(attr.mode))
+	if (S_ISLNK(type))
 		return -ELOOP;
-	if (!STET_MODE_IS_TABLE(attr.mode) || place->must_be_dir)
+	if (!STET_MODE_IS_TABLE(type) || place->must_be_dir)
 		return STET_FAIL(-EINVAL, "%s: not a table", o->path);
 	return stet_api_permit_(op, place->ino,
 				STET_API_MAY_READ | (o->table->writable ? STET_API_MAY_WRITE : 0));

@@ -137,6 +137,10 @@ STET_CHECKED int stet_fs_revert(struct stet_fs_ctx *ctx, const struct stet_fs_pa
 
 /* --- attributes --- */
 STET_CHECKED int stet_fs_getattr(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_attr *ret);
+/* Of the mode only the type, which never changes: nothing else is read, and nothing is locked. */
+STET_CHECKED int stet_fs_get_type(struct stet_fs_ctx *ctx, uint64_t ino, uint32_t *ret_mode);
+/* Where ".." leads, also of a directory that was removed. -ENOTDIR */
+STET_CHECKED int stet_fs_get_parent(struct stet_fs_ctx *ctx, uint64_t dir, uint64_t *ret_ino);
 /* Of the attributes only ino, mode, uid and gid: nothing else is read. */
 STET_CHECKED int stet_fs_get_owner(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_attr *ret);
 #define STET_FS_SET_MODE 0x01u

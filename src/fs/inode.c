@@ -397,6 +397,31 @@ int stet_fs_getattr(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_attr *
 	return 0;
 }
 
+int stet_fs_get_type(struct stet_fs_ctx *ctx, uint64_t ino, uint32_t *ret_mode)
+{
+	struct fs_inode in;
+	int rc = stet_inode_get_(ctx, ino, STET_ATTR_EXISTS, &in);
+
+	if (!rc)
+		*ret_mode = in.i.mode & (uint32_t)S_IFMT;
+	return rc;
+}
+
+int stet_fs_get_parent(struct stet_fs_ctx *ctx, uint64_t dir, uint64_t *ret_ino)
+{
+	struct fs_inode in;
+	int rc = stet_fs_read_lock_(ctx, STET_LOCK_ATTR, dir, STET_ATTR_PARENT, STET_LOCK_S);
+
+	if (!rc)
+		rc = stet_inode_get_(ctx, dir, STET_ATTR_EXISTS | STET_ATTR_PARENT, &in);
+	if (rc)
+		return rc;
+	if (!S_ISDIR(in.i.mode))
+		return -ENOTDIR;
+	*ret_ino = in.i.parent;
+	return 0;
+}
+
 int stet_fs_get_owner(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_fs_attr *ret)
 {
 	struct fs_inode in;

@@ -283,6 +283,20 @@ static struct lock_grant *find_whole(const struct lock_head *head,
 	return NULL;
 }
 
+/* As far as that is found out at once. */
+static bool holds_nothing(const struct lock_head *head, const struct stet_lock_owner *owner)
+{
+	const struct stet_list *pos;
+
+	if (owner->held_count >= FEW)
+		return false;
+	STET_LIST_FOREACH(pos, &owner->held) {
+		if (stet_container_of(pos, const struct lock_grant, of_owner)->head == head)
+			return false;
+	}
+	return true;
+}
+
 bool stet_lock_is_upgrade_(const struct lock_head *head, const struct lock_grant *want)
 {
 	struct stet_list *pos;
@@ -290,6 +304,8 @@ bool stet_lock_is_upgrade_(const struct lock_head *head, const struct lock_grant
 	if (find_whole(head, want->owner, any_mode, want->mode) ||
 	    each_ranged(head, want, is_own, want->owner))
 		return true;
+	if (holds_nothing(head, want->owner))
+		return false;
 	STET_LIST_FOREACH(pos, &head->waits) {
 		struct stet_lock_wait *w = stet_container_of(pos, struct stet_lock_wait, of_head);
 		struct waits_for q = { w->grant, want->owner };
