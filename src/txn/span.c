@@ -77,7 +77,8 @@ int stet_bounds_keep(struct stet_bound *from, struct stet_bound *to)
 
 	if (rc)
 		return rc;
-	if (to->keep && from->len <= to->len && memcmp(from->b, to->b, from->len) == 0) {
+	if (to->keep && from->len > 0 && from->len <= to->len &&
+	    memcmp(from->b, to->b, from->len) == 0) {
 		from->keep = to->keep; /* one key: the end is right behind it */
 		from->b = to->keep->b;
 		to->keep->refs++;

@@ -210,7 +210,7 @@ static void test_append(void **state)
 	struct unit *u = unit_create(NULL);
 	uint64_t f = make(u, 1, "f", FILE_MODE);
 	struct stet_txn *x = unit_begin(u, L), *y = unit_begin(u, L), *z = unit_begin(u, L);
-	char buf[8];
+	char buf[16];
 
 	(void)state;
 	fill(u, f, 0, '.', 10);
