@@ -173,6 +173,58 @@ static void pages(void **state)
 	commit(two, b);
 }
 
+/* --- no more than what was asked --- */
+
+static struct stet_table *open_table(struct stet_volume *vol, struct stet_txn *txn)
+{
+	struct stet_table *table;
+
+	OK(stet_table_open(vol, txn, STET_ROOT, "t", O_RDWR | O_CREAT, 0600, &table));
+	return table;
+}
+
+/* Opening a table reads nothing of its records, nor of their number. */
+static void open_table_reads_little(void **state)
+{
+	static const unsigned levels[] = { STET_BEGIN_SERIALIZABLE, STET_BEGIN_LOCKING };
+	struct unit_volume *u = *state;
+	struct stet_table *table = open_table(u->vol, NULL), *again;
+	struct stet_txn *txn;
+	char buf[8];
+
+	OK(stet_put(table, NULL, "a", 1, "1", 1, 0));
+	for (size_t i = 0; i < 2; i++) {
+		OK(stet_begin(u->vol, levels[i], &txn));
+		again = open_table(u->vol, txn);
+		assert_int_equal(stet_get(again, txn, "a", 1, buf, sizeof(buf), 0), 1);
+		OK(stet_put(again, txn, "b", 1, "2", 1, 0));
+		OK(stet_put(table, NULL, i ? "d" : "c", 1, "3", 1, 0));
+		stet_table_close(again);
+		OK(stet_commit(txn, 0));
+	}
+	stet_table_close(table);
+}
+
+/* Going up a path reads where ".." leads, and nothing else of the directory. */
+static void up_reads_little(void **state)
+{
+	struct unit_volume *u = *state;
+	struct stet_txn *one = begin(u->vol, 0), *two = begin(u->vol, 0);
+	struct stet_stat st;
+
+	OK(stet_mkdirat(u->vol, NULL, STET_ROOT, "d", 0755));
+	OK(stet_mkdirat(u->vol, NULL, STET_ROOT, "d/e", 0755));
+	OK(stet_lock_timeout(two, 50));
+	unit_write(u->vol, NULL, "f", "f");
+	assert_true(unit_exists(u->vol, one, "d/e/../.."));
+	OK(stet_statat(u->vol, one, unit_ino(u->vol, NULL, "d"), "../f", 0, &st));
+	OK(stet_mkdirat(u->vol, two, STET_ROOT, "d/e/new", 0755));
+	FAILS(-ETIMEDOUT,
+	      stet_renameat(u->vol, two, STET_ROOT, "d/e", STET_ROOT, "e", 0)); /* this would */
+	OK(stet_commit(two, 0));
+	OK(stet_commit(one, 0));
+}
+
 /* --- many at once --- */
 
 #define ACCOUNTS 12
@@ -328,8 +380,14 @@ static void no_starving(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(timeout), TEST(no_timeout), TEST(timeout_of_names),
-		TEST(pages),   TEST(accounts),   TEST(no_starving),
+		TEST(timeout),
+		TEST(no_timeout),
+		TEST(timeout_of_names),
+		TEST(pages),
+		TEST(open_table_reads_little),
+		TEST(up_reads_little),
+		TEST(accounts),
+		TEST(no_starving),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
