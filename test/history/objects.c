@@ -50,6 +50,9 @@ void work_print_key(FILE *out, uint64_t key)
 	case KEY_XATTR:
 		fprintf(out, "%s", work_xattr((unsigned)b));
 		break;
+	case KEY_BALLAST:
+		fprintf(out, "ballast");
+		break;
 	case KEY_RECORD:
 		fprintf(out, "record %" PRIu64, b);
 		break;

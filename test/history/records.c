@@ -3,6 +3,9 @@
  * A scan reads all keys of its range, those without a record too. How many there are is compared with what a scan in
  * the same transaction has found. The calls know no NOWAIT: where nobody else runs, a transaction waits a
  * millisecond for a lock, and plain operations are left out.
+ *
+ * Ballast is a table of many records that are always written all together: one register, and more than a transaction
+ * keeps in memory where that is small.
  */
 #include "work.h"
 
@@ -14,6 +17,18 @@
 #define KEY_BYTES 16u
 #define RECORDS_MAX 64u
 #define LOCK_WAIT_MS 1u
+#define BALLAST_ONE_IN 120u /* operations on records */
+#define BALLAST_RECORDS 330u
+#define BALLAST_BYTES 1900u
+
+struct records {
+	struct stet_table *table, *ballast;
+};
+
+static struct stet_table *table_of(const struct actor *a)
+{
+	return ((const struct records *)a->work->records)->table;
+}
 
 bool work_have_records(void)
 {
@@ -22,16 +37,23 @@ bool work_have_records(void)
 
 int work_records_set_up(struct work *w)
 {
-	struct stet_table *table;
-	int rc = stet_table_open(w->vol, NULL, w->dir, "t0", O_RDWR | O_CREAT, 0644, &table);
+	struct records *r = hist_alloc(sizeof(*r));
+	int rc = stet_table_open(w->vol, NULL, w->dir, "t0", O_RDWR | O_CREAT, 0644, &r->table);
 
-	w->records = rc ? NULL : table;
+	if (!rc)
+		rc = stet_table_open(w->vol, NULL, w->dir, "t1", O_RDWR | O_CREAT, 0644,
+				     &r->ballast);
+	w->records = r;
 	return rc;
 }
 
 void work_records_release(struct work *w)
 {
-	stet_table_close(w->records);
+	struct records *r = w->records;
+
+	stet_table_close(r->table);
+	stet_table_close(r->ballast);
+	hist_free(r);
 }
 
 int work_records_begin(struct actor *a)
@@ -75,7 +97,7 @@ static bool get(struct actor *a, unsigned no, unsigned flags)
 	char key[KEY_BYTES];
 	size_t key_len = key_of(no, key);
 	uint64_t call = work_tick(a);
-	ssize_t n = stet_get(a->work->records, a->txn, key, key_len, value, sizeof(value), flags);
+	ssize_t n = stet_get(table_of(a), a->txn, key, key_len, value, sizeof(value), flags);
 	uint64_t ret = work_tick(a);
 
 	work_note(a, "get", n);
@@ -111,7 +133,7 @@ static void put(struct actor *a, unsigned no)
 	number = work_value(a);
 	fill(value, len, number);
 	call = work_tick(a);
-	rc = stet_put(a->work->records, a->txn, key, key_len, value, len, way);
+	rc = stet_put(table_of(a), a->txn, key, key_len, value, len, way);
 	ret = work_tick(a);
 	work_note(a, "put", rc);
 	if (rc == -ENOENT || (!rc && way == STET_PUT_CREATE))
@@ -125,7 +147,7 @@ static void del(struct actor *a, unsigned no)
 	char key[KEY_BYTES];
 	size_t key_len = key_of(no, key);
 	uint64_t call = work_tick(a), ret;
-	int rc = stet_del(a->work->records, a->txn, key, key_len);
+	int rc = stet_del(table_of(a), a->txn, key, key_len);
 
 	ret = work_tick(a);
 	work_note(a, "del", rc);
@@ -159,7 +181,7 @@ static int scan_by_cursor(struct actor *a, const struct stet_bounds *bounds, str
 {
 	struct stet_cursor *cursor;
 	struct stet_record record;
-	int rc = stet_cursor_open(a->work->records, a->txn, bounds, &cursor);
+	int rc = stet_cursor_open(table_of(a), a->txn, bounds, &cursor);
 
 	if (rc)
 		return rc;
@@ -196,7 +218,7 @@ static bool scan(struct actor *a, unsigned from, unsigned to)
 		bounds.to_len = key_of(to, to_key);
 	}
 	call = work_tick(a);
-	rc = work_random(a, 2) ? stet_scan(a->work->records, a->txn, &bounds, add_found, &found)
+	rc = work_random(a, 2) ? stet_scan(table_of(a), a->txn, &bounds, add_found, &found)
 			       : scan_by_cursor(a, &bounds, &found);
 	ret = work_tick(a);
 	work_note(a, "scan", rc);
@@ -207,7 +229,7 @@ static bool scan(struct actor *a, unsigned from, unsigned to)
 	if (!a->txn || work_random(a, 2))
 		return true;
 	bool all = from == 0 && to == WORK_RECORDS;
-	rc = stet_count(a->work->records, a->txn, all ? NULL : &bounds, &count);
+	rc = stet_count(table_of(a), a->txn, all ? NULL : &bounds, &count);
 	work_note(a, "count", rc);
 	if (!rc && count != found.count)
 		wrong_count(a, count, &found);
@@ -223,6 +245,62 @@ static bool scan_some(struct actor *a)
 	return scan(a, from, from + 1 + (unsigned)work_random(a, WORK_RECORDS - from));
 }
 
+/* --- ballast --- */
+
+static void ballast_write(struct actor *a)
+{
+	const struct records *r = a->work->records;
+	unsigned char value[BALLAST_BYTES];
+	uint64_t number = work_value(a), call = work_tick(a);
+	char key[KEY_BYTES];
+	int rc = 0;
+
+	fill(value, sizeof(value), number);
+	for (unsigned k = 0; k < BALLAST_RECORDS && !rc; k++) {
+		size_t key_len = (size_t)snprintf(key, sizeof(key), "b%u", k);
+
+		rc = stet_put(r->ballast, a->txn, key, key_len, value, sizeof(value), 0);
+		work_note(a, "put of ballast", rc);
+		a->spoiled = rc && k > 0; /* with half of it nothing may be committed */
+	}
+	if (!rc)
+		hist_log(a->log, HIST_WRITE, work_key(KEY_BALLAST, 0, 0), number, call,
+			 work_tick(a));
+}
+
+struct ballast {
+	unsigned count;
+	uint64_t number;
+};
+
+static int add_ballast(void *arg, const struct stet_record *record)
+{
+	struct ballast *b = arg;
+	uint64_t number = number_of(record->value, record->value_len);
+
+	if (b->count++ == 0)
+		b->number = number;
+	else if (b->number != number)
+		b->number = UINT64_C(0xbad) << 48;
+	return 0;
+}
+
+static void ballast_read(struct actor *a)
+{
+	const struct records *r = a->work->records;
+	struct ballast b = { 0 };
+	uint64_t call = work_tick(a);
+	int rc = stet_scan(r->ballast, a->txn, NULL, add_ballast, &b);
+	uint64_t ret = work_tick(a);
+
+	work_note(a, "scan of ballast", rc);
+	if (rc)
+		return;
+	if (b.count != 0 && b.count != BALLAST_RECORDS)
+		b.number = UINT64_C(0xbad) << 48;
+	hist_log(a->log, HIST_READ, work_key(KEY_BALLAST, 0, 0), b.number, call, ret);
+}
+
 /* --- choosing --- */
 
 static bool alone(const struct actor *a)
@@ -236,6 +314,10 @@ void work_record_op(struct actor *a)
 
 	if (alone(a))
 		return;
+	if (a->txn && work_random(a, BALLAST_ONE_IN) == 0) {
+		ballast_write(a);
+		return;
+	}
 	if (a->txn && work_random(a, 8) > 0 && !get(a, no, work_random(a, 2) ? STET_GET_UPDATE : 0))
 		return;
 	if (work_random(a, 3) == 0)
@@ -248,7 +330,9 @@ void work_record_read(struct actor *a)
 {
 	if (alone(a))
 		return;
-	if (work_random(a, 2))
+	if (work_random(a, BALLAST_ONE_IN) == 0)
+		ballast_read(a);
+	else if (work_random(a, 2))
 		get(a, (unsigned)work_random(a, WORK_RECORDS), 0);
 	else
 		scan_some(a);
@@ -257,4 +341,5 @@ void work_record_read(struct actor *a)
 void work_read_records(struct actor *a)
 {
 	scan(a, 0, WORK_RECORDS);
+	ballast_read(a);
 }

@@ -7,12 +7,13 @@
 struct work_totals {
 	struct hist_counts counts;
 	uint64_t rounds, steps, commits[4], conflicts, deadlocks, busy, operations;
+	uint64_t spills, checkpoints, overlays;
 };
 
 enum work_verdict { WORK_RIGHT, WORK_WRONG };
 /**
- * A whole run on a new volume in the file `path`: rounds first .. first + count - 1 of the seed; at the end the
- * volume is closed and checked. txns: of each round. threads: every second round has them.
+ * A whole run: rounds first .. first + count - 1 of the seed, on a volume in the file `path` that is made anew, and
+ * opened in another way, after some of them; before, it is closed and checked. txns: of each round. threads: every second round has them.
  */
 struct work_run {
 	const char *path;

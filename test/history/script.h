@@ -9,7 +9,7 @@
 
 #include "stetfs.h"
 
-#define SCRIPT_TXNS 3u
+#define SCRIPT_TXNS 4u
 #define SCRIPT_STEPS 16u
 #define SCRIPT_WORDS 4u
 #define SCRIPT_INITIAL 9u /* what x and y hold in the beginning */

@@ -61,6 +61,26 @@ static bool saw_one(const struct script *s)
 	return saw(s, 1, 1);
 }
 
+static bool saw_each_other(const struct script *s)
+{
+	return both(s) && saw(s, 2, 2) && saw(s, 3, 1);
+}
+
+static bool saw_of(const struct script *s, unsigned txn, char x, uint64_t value)
+{
+	for (unsigned i = 0; i < s->count; i++)
+		if (s->steps[i].txn == txn && s->steps[i].words[1][0] == x && saw(s, i, value))
+			return true;
+	return false;
+}
+
+/* 3 has seen 1 without 2, and 4 has seen 2 without 1. */
+static bool forked(const struct script *s)
+{
+	return saw_of(s, 3, 'x', 1) && saw_of(s, 3, 'y', SCRIPT_INITIAL) && saw_of(s, 4, 'y', 2) &&
+	       saw_of(s, 4, 'x', SCRIPT_INITIAL);
+}
+
 static bool overwrote_unseen(const struct script *s)
 {
 	return both(s) && saw(s, 0, SCRIPT_INITIAL) && saw(s, 1, SCRIPT_INITIAL);
@@ -151,6 +171,24 @@ static const struct anomaly {
 	  0,
 	  { "1 write x 1; 2 read x; 1 write x 3; 1 commit; 2 commit",
 	    "1 write x 1; 2 scan x; 1 write x 3; 1 commit; 2 commit" } },
+	{ "circular_information_flow",
+	  ALL,
+	  NULL,
+	  saw_each_other,
+	  0,
+	  { "1 write x 1; 2 write y 2; 1 read y; 2 read x; 1 commit; 2 commit",
+	    "1 write x 1; 2 write y 2; 1 scan y; 2 scan x; 2 commit; 1 commit" } },
+	{ "long_fork",
+	  ALL,
+	  NULL,
+	  forked,
+	  0,
+	  { "1 write x 1; 2 write y 2; 4 begin; 1 commit; 3 begin; 3 read x; 3 read y; 4 read x; 2 "
+	    "commit; "
+	    "4 read y; 3 commit; 4 commit",
+	    "1 write x 1; 2 write y 2; 3r begin; 4r begin; 3r read y; 4r read x; 1 commit; 2 "
+	    "commit; "
+	    "3r read x; 4r read y; 3r commit; 4r commit" } },
 	{ "lost_update",
 	  ALL,
 	  NULL,

@@ -18,6 +18,8 @@
 #define OPS_MAX 10u
 #define ACTORS 6u
 #define VOLUME_BYTES (UINT64_C(256) << 20)
+#define VOLUME_ROUNDS 12u                     /* before there is a new one */
+#define SMALL_CACHE_BYTES (UINT64_C(4) << 20) /* there are no smaller ones */
 
 /* --- transactions of one actor --- */
 
@@ -46,16 +48,19 @@ static void begin(struct actor *a)
 	static const unsigned flags[] = { 0, STET_BEGIN_SNAPSHOT, STET_BEGIN_SERIALIZABLE,
 					  STET_BEGIN_LOCKING };
 	bool read_only = work_random(a, 8) == 0;
+	unsigned more = read_only ? STET_BEGIN_READ_ONLY : 0;
 	int rc;
+
+	if (a->level == HIST_LOCKING && work_random(a, 4) == 0)
+		more |= STET_LOCK_PAGE;
 
 	a->log = hist_txn_new(atomic_fetch_add(&a->work->next_txn, 1), a->level);
 	a->log->read_only = read_only;
 	a->log->begin_call = work_tick(a);
-	rc = stet_begin(a->work->vol, flags[a->level] | (read_only ? STET_BEGIN_READ_ONLY : 0),
-			&a->txn);
+	rc = stet_begin(a->work->vol, flags[a->level] | more, &a->txn);
 	a->log->begin_ret = work_tick(a);
 	a->ops_left = 1 + (unsigned)work_random(a, OPS_MAX);
-	a->refused = false;
+	a->refused = a->spoiled = false;
 	if (!rc && a->flags)
 		rc = work_records_begin(a);
 	if (rc)
@@ -108,10 +113,10 @@ static void refused(struct actor *a)
 	unsigned way = (unsigned)work_random(a, 8);
 
 	a->refused = false;
-	if (way == 0)
-		commit(a);
-	else if (way < 5 || !a->flags)
+	if (a->spoiled || (way > 0 && way < 5) || (way > 4 && !a->flags))
 		abort_it(a);
+	else if (way == 0)
+		commit(a);
 }
 
 static bool go_on(const struct actor *a)
@@ -364,43 +369,89 @@ static int print_problem(void *arg, const struct stet_problem *problem)
 	return 0;
 }
 
-static int open_new(const char *path, struct stet_volume **ret)
+/* By its number: with memory for all, or so little that transactions spill and checkpoints come often; flushed
+ * now and then, or all the time. */
+static int open_new(const char *path, uint64_t no, struct stet_volume **ret)
 {
-	const struct stet_mkfs_options options = { .size_bytes = VOLUME_BYTES, .force = true };
-	int rc = stet_mkfs(path, &options);
+	const struct stet_mkfs_options make = { .size_bytes = VOLUME_BYTES, .force = true };
+	const struct stet_open_options open = {
+		.cache_bytes = no % 2 ? SMALL_CACHE_BYTES : 0,
+		.checkpoint_bytes = no % 2 ? SMALL_CACHE_BYTES : 0,
+		.flush_interval_ms = no % 4 > 1 ? 1 : 0,
+	};
+	int rc = stet_mkfs(path, &make);
 
-	return rc ? rc : stet_open(path, NULL, ret);
+	return rc ? rc : stet_open(path, &open, ret);
+}
+
+static int add_stat(void *arg, const char *name, uint64_t value)
+{
+	struct work_totals *totals = arg;
+
+	if (strcmp(name, "spills") == 0)
+		totals->spills += value;
+	else if (strcmp(name, "checkpoints") == 0)
+		totals->checkpoints += value;
+	else if (strcmp(name, "overlays") == 0)
+		totals->overlays += value;
+	return 0;
+}
+
+static enum work_verdict run_round(const struct work_run *run, struct stet_volume *vol, uint64_t no,
+				   struct work_totals *totals)
+{
+	enum work_verdict verdict;
+	struct work_plan plan;
+
+	work_plan_by_seed(run->seed, no, &plan);
+	plan.txns = run->txns;
+	plan.threads = plan.threads && run->threads;
+	if (run->level)
+		plan.levels = 1u << (run->level - 1);
+	verdict = work_round(vol, &plan, run->out, totals);
+	if (verdict && run->out)
+		fprintf(run->out,
+			"again: HISTORY_SEED=%" PRIu64 " HISTORY_ROUND=%" PRIu64 " (%s)\n",
+			run->seed, no, plan.threads ? "threads" : "in turn");
+	return verdict;
+}
+
+/* Rounds first .. end - 1, which are of one volume. */
+static enum work_verdict run_volume(const struct work_run *run, uint64_t first, uint64_t end,
+				    struct work_totals *totals)
+{
+	enum work_verdict verdict = WORK_RIGHT;
+	struct stet_volume *vol;
+
+	if (open_new(run->path, first / VOLUME_ROUNDS, &vol)) {
+		fprintf(stderr, "%s: %s\n", run->path, stet_error_text());
+		return WORK_WRONG;
+	}
+	for (uint64_t no = first; no < end && !verdict; no++)
+		verdict = run_round(run, vol, no, totals);
+	if (verdict)
+		return verdict; /* what may be broken is not closed */
+	stet_stats(vol, add_stat, totals);
+	if (stet_close(vol) || stet_check(run->path, 0, print_problem, run->out) != 0) {
+		if (run->out)
+			fprintf(run->out,
+				"the volume of rounds from %" PRIu64 " on is damaged: %s\n", first,
+				stet_error_text());
+		return WORK_WRONG;
+	}
+	return WORK_RIGHT;
 }
 
 enum work_verdict work_run(const struct work_run *run, struct work_totals *totals)
 {
 	enum work_verdict verdict = WORK_RIGHT;
-	struct stet_volume *vol;
+	uint64_t last = run->first + run->count;
 
-	if (open_new(run->path, &vol)) {
-		fprintf(stderr, "%s: %s\n", run->path, stet_error_text());
-		return WORK_WRONG;
+	for (uint64_t no = run->first, end; no < last && !verdict; no = end) {
+		end = (no / VOLUME_ROUNDS + 1) * VOLUME_ROUNDS;
+		if (end > last)
+			end = last;
+		verdict = run_volume(run, no, end, totals);
 	}
-	for (uint64_t no = run->first; no < run->first + run->count && !verdict; no++) {
-		struct work_plan plan;
-
-		work_plan_by_seed(run->seed, no, &plan);
-		plan.txns = run->txns;
-		plan.threads = plan.threads && run->threads;
-		if (run->level)
-			plan.levels = 1u << (run->level - 1);
-		verdict = work_round(vol, &plan, run->out, totals);
-		if (verdict && run->out)
-			fprintf(run->out,
-				"again: HISTORY_SEED=%" PRIu64 " HISTORY_ROUND=%" PRIu64 " (%s)\n",
-				run->seed, no, plan.threads ? "threads" : "in turn");
-	}
-	if (verdict)
-		return verdict; /* what may be broken is not closed */
-	if (stet_close(vol) || stet_check(run->path, 0, print_problem, run->out) != 0) {
-		if (run->out)
-			fprintf(run->out, "the volume is damaged: %s\n", stet_error_text());
-		return WORK_WRONG;
-	}
-	return WORK_RIGHT;
+	return verdict;
 }

@@ -38,7 +38,16 @@ enum work_verdict work_round(struct stet_volume *vol, const struct work_plan *pl
 
 /* --- internals: objects (objects.c), operations (ops.c, names.c, records.c), rounds (work.c) --- */
 
-enum work_key { KEY_CELL = 1, KEY_LIST, KEY_NAME, KEY_DIR, KEY_CONTENT, KEY_XATTR, KEY_RECORD };
+enum work_key {
+	KEY_CELL = 1,
+	KEY_LIST,
+	KEY_NAME,
+	KEY_DIR,
+	KEY_CONTENT,
+	KEY_XATTR,
+	KEY_RECORD,
+	KEY_BALLAST
+};
 
 static inline uint64_t work_key(enum work_key kind, uint64_t a, uint64_t b)
 {
@@ -87,6 +96,7 @@ struct actor {
 	enum hist_level level;
 	unsigned ops_left;
 	bool refused; /* an operation has met a conflict */
+	bool spoiled; /* it must not be committed */
 	HIST_VEC(struct hist_txn *) done;
 	HIST_VEC(uint64_t) linked; /* inodes that got a second name */
 	struct work_totals totals;
