@@ -148,10 +148,38 @@ static void test_order(void **state)
 	assert_true(stet_bound_cmp(&a, &b) < 0 && stet_bound_cmp(&a, &a) == 0);
 }
 
+/* What is kept is a copy; one for both where one begins the other. The empty one, from which a scan of all
+ * begins, needs none. */
+static void test_keep(void **state)
+{
+	static const char *const lower[] = { "", "k", "key", "other" };
+	char to_bytes[] = "key";
+
+	(void)state;
+	for (unsigned k = 0; k < 4; k++) {
+		char from_bytes[8];
+		struct stet_bound from, to;
+
+		strcpy(from_bytes, lower[k]);
+		stet_bound_string(&from, (const uint8_t *)from_bytes, strlen(from_bytes));
+		stet_bound_string(&to, (const uint8_t *)to_bytes, strlen(to_bytes));
+		assert_int_equal(stet_bounds_keep(&from, &to), 0);
+		assert_int_equal(from.keep == to.keep, k == 1 || k == 2);
+		assert_int_equal(from.keep == NULL, k == 0);
+		memset(from_bytes, 'x', sizeof(from_bytes));
+		if (from.len > 0)
+			assert_memory_equal(from.b, lower[k], from.len);
+		assert_memory_equal(to.b, "key", 3);
+		stet_bound_release(&from);
+		stet_bound_release(&to);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_random),
-					    cmocka_unit_test(test_order) };
+					    cmocka_unit_test(test_order),
+					    cmocka_unit_test(test_keep) };
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
