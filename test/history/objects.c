@@ -6,11 +6,12 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Eight in a block and some in the next; one in each block; and so few that they lie in the inode. */
+/* Eight in a block and some in the next; one in each block; and so few that they lie in the inode. The last two
+ * grow as they are written. */
 const struct work_cells work_cells[WORK_CELL_FILES] = {
 	{ 12, 512, 12 * 512 },
-	{ 4, 4096, 4 * 4096 },
-	{ 6, 16, 6 * 16 },
+	{ 4, 4096, 0 },
+	{ 6, 16, 0 },
 };
 
 const char *work_name(unsigned no)
@@ -46,6 +47,9 @@ void work_print_key(FILE *out, uint64_t key)
 		break;
 	case KEY_CONTENT:
 		fprintf(out, "content of %" PRIx64, a);
+		break;
+	case KEY_OWNER:
+		fprintf(out, "owner of c%" PRIu64, a);
 		break;
 	case KEY_XATTR:
 		fprintf(out, "%s", work_xattr((unsigned)b));

@@ -6,6 +6,7 @@
 #include "work.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <string.h>
 
 #define LIST_BYTES (64u << 10)
@@ -120,11 +121,37 @@ static void cells_read(struct actor *a)
 	read_cells(a, file, at, n);
 }
 
-/* Mostly what was read is written over, or another cell next to it. */
+/* A hole, or the end of the file: cells [at, at + n) are 0. */
+static void clear_cells(struct actor *a, unsigned file, unsigned at, unsigned n)
+{
+	const struct work_cells *c = &work_cells[file];
+	bool cut = at + n == c->count;
+	uint64_t call = work_tick(a), ret;
+	int rc = cut ? stet_ll_truncate(a->work->vol, a->txn, a->work->cells[file], at * c->stride,
+					a->flags)
+		     : stet_ll_fallocate(a->work->vol, a->txn, a->work->cells[file],
+					 FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at * c->stride,
+					 n * c->stride, a->flags);
+
+	ret = work_tick(a);
+	work_note(a, "clearing cells", rc);
+	for (unsigned k = at; k < at + n && !rc; k++)
+		hist_log(a->log, HIST_WRITE, work_key(KEY_CELL, file, k), 0, call, ret);
+}
+
+/* Mostly what was read is written over. */
 static void cells_change(struct actor *a)
 {
 	unsigned file = (unsigned)work_random(a, WORK_CELL_FILES);
 	unsigned at = (unsigned)work_random(a, work_cells[file].count);
+
+	if (a->txn && work_random(a, 12) == 0) {
+		unsigned n = 1 + (unsigned)work_random(a, work_cells[file].count - at);
+
+		if (read_cells(a, file, at, n))
+			clear_cells(a, file, at, n);
+		return;
+	}
 
 	if (a->txn && work_random(a, 8) > 0 && !read_cells(a, file, at, 1))
 		return;
@@ -205,6 +232,37 @@ static void xattr_change(struct actor *a)
 		hist_log(a->log, HIST_WRITE, work_key(KEY_XATTR, 0, no), value, call, work_tick(a));
 }
 
+/* --- owners: the user's number is the value --- */
+
+static bool owner_read(struct actor *a)
+{
+	uint64_t call = work_tick(a);
+	struct stet_stat st;
+	int rc = stet_ll_getattr(a->work->vol, a->txn, a->work->cells[0], a->flags, &st);
+
+	work_note(a, "the owner", rc);
+	if (!rc)
+		hist_log(a->log, HIST_READ, work_key(KEY_OWNER, 0, 0), st.uid, call, work_tick(a));
+	return !rc;
+}
+
+static void owner_change(struct actor *a)
+{
+	struct stet_setattr attr = { .set = STET_SET_UID };
+	uint64_t call;
+	int rc;
+
+	if (a->txn && work_random(a, 8) > 0 && !owner_read(a))
+		return;
+	attr.uid = (uint32_t)work_value(a);
+	call = work_tick(a);
+	rc = stet_ll_setattr(a->work->vol, a->txn, a->work->cells[0], &attr, a->flags, NULL);
+	work_note(a, "a new owner", rc);
+	if (!rc)
+		hist_log(a->log, HIST_WRITE, work_key(KEY_OWNER, 0, 0), attr.uid, call,
+			 work_tick(a));
+}
+
 /* --- choosing --- */
 
 static void change(struct actor *a)
@@ -217,7 +275,10 @@ static void change(struct actor *a)
 		list_append(a);
 		break;
 	case 4:
-		xattr_change(a);
+		if (work_random(a, 3) == 0)
+			owner_change(a);
+		else
+			xattr_change(a);
 		break;
 	case 5 ... 8:
 		work_name_op(a);
@@ -241,7 +302,10 @@ static void look(struct actor *a)
 		list_length(a);
 		break;
 	case 4:
-		xattr_read(a, (unsigned)work_random(a, WORK_XATTRS));
+		if (work_random(a, 3) == 0)
+			owner_read(a);
+		else
+			xattr_read(a, (unsigned)work_random(a, WORK_XATTRS));
 		break;
 	case 5 ... 6:
 		work_name_read(a);
@@ -268,6 +332,7 @@ void work_read_all(struct actor *a)
 		list_read(a, k);
 	for (unsigned k = 0; k < WORK_XATTRS; k++)
 		xattr_read(a, k);
+	owner_read(a);
 	work_read_names(a);
 	work_read_records(a);
 }

@@ -45,6 +45,7 @@ enum work_key {
 	KEY_DIR,
 	KEY_CONTENT,
 	KEY_XATTR,
+	KEY_OWNER,
 	KEY_RECORD,
 	KEY_BALLAST
 };
