@@ -210,7 +210,9 @@ int stet_undo_roll_back_(void *user, const uint64_t mark[STET_TXN_MARKS])
 	while (state->undo.n > mark[0] && !rc) {
 		struct fs_undo undo = stet_vec_pop(&state->undo);
 
-		if (undo.kind == STET_UNDO_CLAIM)
+		if (stet_mutant_is(STET_MUTANT_SAVE_NO_STATE))
+			rc = 0;
+		else if (undo.kind == STET_UNDO_CLAIM)
 			stet_state_drop_claim_(state, undo.ino, (enum stet_claim_kind)undo.a);
 		else if (undo.kind == STET_UNDO_FREED)
 			state->freed.n = undo.a;

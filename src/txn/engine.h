@@ -202,6 +202,9 @@ enum stet_mutant {
 	STET_MUTANT_READ_CURRENT, /* SNAPSHOT, SERIALIZABLE: single keys are read as they are now */
 	STET_MUTANT_NO_READ_WAIT, /* a commit does not wait for what the transaction has read */
 	STET_MUTANT_ANSWER_ALL,   /* a flush answers also those who came after its cut */
+	STET_MUTANT_SAVE_IN_PLACE, /* what a savepoint needs of a buffer is changed in place */
+	STET_MUTANT_SAVE_NO_KEEP,  /* what savepoints need of earlier runs is given back */
+	STET_MUTANT_SAVE_NO_STATE, /* what is remembered besides the write-set is not rolled back */
 };
 void stet_mutant_set(enum stet_mutant mutant); /* no-op without STET_MUTANTS */
 bool stet_mutant_is(enum stet_mutant mutant);

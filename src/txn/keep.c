@@ -29,6 +29,8 @@ static void drop_now(struct stet_txn *txn, struct stet_addr addr, uint32_t block
 /* The newest of the first `n` points whose run names it, NULL: none. */
 static struct stet_point *needs(struct stet_saves *saves, size_t n, uint64_t addr)
 {
+	if (stet_mutant_is(STET_MUTANT_SAVE_NO_KEEP))
+		return NULL;
 	for (size_t i = n; i > 0; i--)
 		if (addr <= saves->points.v[i - 1]->mark)
 			return saves->points.v[i - 1];
@@ -125,8 +127,7 @@ static void drop_swapped(struct stet_txn *txn, struct stet_point *point, bool da
 		drop_now(txn, point->out_nodes.v[i], STET_NODE_BLOCKS);
 	for (size_t i = 0; i < point->owned.list.n && data; i++)
 		drop_now(txn, point->owned.list.v[i].addr, point->owned.list.v[i].blocks);
-	txn->saves.kept_nodes -= point->out_nodes.n * STET_NODE_BLOCKS;
-	txn->saves.kept_blocks -= blocks_in(&point->owned);
+	txn->saves.kept_blocks -= point->out_nodes.n * STET_NODE_BLOCKS + blocks_in(&point->owned);
 	stet_vec_release(&point->out_nodes);
 	stet_rangeset_clear(&point->owned);
 }
@@ -140,7 +141,7 @@ static void uncount_lost(struct stet_txn *txn, const struct stet_point *point)
 void stet_keep_trim_(struct stet_txn *txn, uint32_t interval)
 {
 	struct stet_saves *saves = &txn->saves;
-	bool all = interval == UINT32_MAX;
+	bool all = interval == UINT32_MAX; /* point 0 too */
 
 	while (saves->points.n > 0) {
 		size_t n = saves->points.n - 1;
@@ -218,8 +219,7 @@ void stet_keep_after_(struct stet_job *job)
 	point->run_nodes = txn->run_nodes;
 	point->run_blocks = txn->run_blocks;
 	point->mark = txn->saves.mark;
-	txn->saves.kept_nodes += point->out_nodes.n * STET_NODE_BLOCKS;
-	txn->saves.kept_blocks += blocks_in(&point->owned);
+	txn->saves.kept_blocks += point->out_nodes.n * STET_NODE_BLOCKS + blocks_in(&point->owned);
 	push_point(&txn->saves, &job->point);
 }
 

@@ -112,6 +112,8 @@ int stet_save_note_(struct stet_txn *txn, const struct stet_key *key, struct ste
 
 bool stet_save_needs_(struct stet_txn *txn, const struct stet_version *v)
 {
+	if (stet_mutant_is(STET_MUTANT_SAVE_IN_PLACE))
+		return false;
 	return stet_save_in_interval_(&txn->saves) && v->noted < stet_save_top_(&txn->saves)->id;
 }
 
@@ -222,10 +224,7 @@ static void release_from(struct stet_txn *txn, size_t at)
 		stet_undo_free_(txn, &saves->others, 0, false);
 	else
 		fold(txn, &saves->others, first.others, false, into);
-	if (!into && saves->points.n > 0)
-		stet_keep_trim_(txn, UINT32_MAX);
-	else if (into)
-		stet_keep_trim_(txn, into->interval);
+	stet_keep_trim_(txn, into ? into->interval : UINT32_MAX);
 }
 
 int stet_txn_savepoint_release(struct stet_txn *txn, uint64_t savepoint)

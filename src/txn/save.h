@@ -58,7 +58,7 @@ struct stet_saves {
 	STET_VEC(struct stet_point *) points; /* intervals and marks rise */
 	uint64_t mark,
 		run_mark; /* the highest address that was placed; the same when the run was made */
-	uint64_t kept_nodes, kept_blocks; /* blocks that only points need: of nodes, of data */
+	uint64_t kept_nodes, kept_blocks; /* blocks that only points need: of runs' nodes; others */
 };
 
 /* --- save.c --- */
@@ -94,7 +94,7 @@ void stet_save_release_all_(struct stet_txn *txn);
 /* Gives back, or keeps for the newest point that needs it, what the run has lost. */
 void stet_keep_lost_node_(struct stet_txn *txn, const struct stet_node_ptr *ptr);
 void stet_keep_lost_data_(struct stet_txn *txn, struct stet_addr addr, uint32_t blocks);
-/* Drops the points of intervals above this one, newest first. */
+/* Drops the points of intervals above this one, newest first; UINT32_MAX: all of them. */
 void stet_keep_trim_(struct stet_txn *txn, uint32_t interval);
 void stet_point_free_(struct stet_txn *txn, struct stet_point *point);
 struct stet_point *stet_keep_find_(struct stet_txn *txn, uint32_t interval);

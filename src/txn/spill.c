@@ -38,12 +38,13 @@ static uint64_t data_share(const struct stet_engine *engine)
 /* --- stealing --- */
 static int steal_version(struct stet_job *job, const uint8_t *key, const struct stet_version *v)
 {
-	uint64_t first = stet_key_suffix_u64(key);
+	uint64_t first;
 	uint16_t run;
 	int rc = 0;
 
 	if (!v || v->kind != STET_V_BUF)
 		return 0;
+	first = stet_key_suffix_u64(key);
 	for (uint16_t done = 0; done < v->count && !rc; done = (uint16_t)(done + run))
 		rc = stet_place_(job, STET_SEGK_BULK, stet_key_object(key), first + done, v->buf,
 				 (uint16_t)(v->from + done), (uint16_t)(v->count - done), &run);

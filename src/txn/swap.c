@@ -264,6 +264,8 @@ static int reserve(struct stet_job *job)
 	uint64_t blocks = job->out_new.n * STET_NODE_BLOCKS;
 	int rc = stet_space_reserve(job->engine->space, blocks, STET_SPACE_NORMAL);
 
+	if (rc == -ENOSPC && stet_txn_give_back_(job->txn))
+		rc = stet_space_reserve(job->engine->space, blocks, STET_SPACE_NORMAL);
 	if (rc)
 		return STET_FAIL(rc, "no space to keep savepoints");
 	job->out_reserved = blocks;

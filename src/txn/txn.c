@@ -425,10 +425,7 @@ bool stet_short_of_slots_(const struct stet_engine *engine, uint32_t spare, uint
 static void add_need(const struct stet_version *v, size_t key_bytes, uint64_t *blocks,
 		     uint64_t *bytes)
 {
-	*bytes += key_bytes + ITEM_BYTES;
-	if (!v)
-		return;
-	*bytes += v->bytes;
+	*bytes += key_bytes + v->bytes + ITEM_BYTES;
 	if (v->kind == STET_V_BUF) {
 		*blocks += v->count;
 		*bytes += 2 * EXTENT_BYTES; /* itself, and a rest of what it was cut from */
@@ -437,10 +434,20 @@ static void add_need(const struct stet_version *v, size_t key_bytes, uint64_t *b
 	}
 }
 
-static void add_records(const struct stet_undo_list *records, uint64_t *blocks, uint64_t *bytes)
+/* What savepoints may come back to takes the place of what is there now, key by key; but content that is
+ * still in memory will have a place of its own when it is spilled. */
+static uint64_t saved_blocks(const struct stet_txn *txn)
 {
-	for (size_t i = 0; i < records->list.n; i++)
-		add_need(records->list.v[i]->old, records->list.v[i]->key_bytes, blocks, bytes);
+	const struct stet_undo_list *finals = &txn->saves.finals;
+	uint64_t blocks = txn->saves.kept_blocks;
+
+	for (size_t i = 0; i < finals->list.n; i++) {
+		const struct stet_version *old = finals->list.v[i]->old;
+
+		if (old && old->kind == STET_V_BUF)
+			blocks += old->count;
+	}
+	return blocks;
 }
 
 /* What the write-set takes at most, with what ordering makes of it; or that of a savepoint. */
@@ -456,9 +463,7 @@ static uint64_t needed_blocks(struct stet_txn *txn)
 	for (struct stet_skipnode *node = stet_skiplist_first(&txn->set); node;
 	     node = stet_skiplist_next(node))
 		add_need(node->value, node->key_len, &blocks, &bytes);
-	add_records(&txn->saves.finals, &blocks, &bytes);
-	add_records(&txn->saves.others, &blocks, &bytes);
-	blocks += txn->saves.kept_blocks;
+	blocks += saved_blocks(txn);
 	nodes += txn->saves.kept_nodes * sb->meta_copies;
 	need = (blocks + txn->run_blocks) * sb->data_copies + nodes + nodes / 2 +
 	       bytes * 2 / STET_BLOCK_SIZE * sb->meta_copies + 16;
@@ -466,7 +471,7 @@ static uint64_t needed_blocks(struct stet_txn *txn)
 }
 
 /* N5. True: something was given back. */
-static bool give_back(struct stet_txn *txn)
+bool stet_txn_give_back_(struct stet_txn *txn)
 {
 	uint64_t need;
 
@@ -516,7 +521,7 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 	if (engine->failed)
 		return stet_engine_refuse_(engine);
 	rc = take_room(txn, blocks, privileged, &tight);
-	if (rc == -ENOSPC && give_back(txn))
+	if (rc == -ENOSPC && stet_txn_give_back_(txn))
 		rc = take_room(txn, blocks, privileged, &tight);
 	if (!rc) {
 		txn->promised += blocks;

@@ -310,3 +310,20 @@ void run_by_seed(uint64_t seed, size_t step_count, struct run *ret)
 	};
 	ret->mix.pages_min = ret->mix.pages_max / (1 + stet_random_below(&random, 4));
 }
+
+void run_savepoints_by_seed(uint64_t seed, size_t step_count, struct run *ret)
+{
+	run_by_seed(seed, step_count, ret);
+	ret->config.size_bytes = UINT64_C(64) << 20;
+	ret->config.seg_blocks = 256;
+	ret->config.spill_bytes = UINT64_C(1) << (10 + seed % 6);
+	ret->mix.txns = 1 + (unsigned)(seed % 5) / 4;
+	ret->mix.txn_percent = 97;
+	ret->mix.locking = seed % 3 == 0;
+	ret->mix.saves = true;
+	ret->mix.long_txns = seed % 2;
+	ret->mix.pages_max = 4000;
+	ret->mix.pages_min = seed % 4 ? 0 : 2000;
+	ret->mix.bytes_max = seed % 4 ? 60000 : 600000;
+	ret->mix.compare_every = 200;
+}

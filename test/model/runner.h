@@ -18,6 +18,8 @@ struct run {
 
 /** Chooses volume and mix by the seed. */
 void run_by_seed(uint64_t seed, size_t step_count, struct run *ret);
+/** Transactions with savepoints, one or two at a time, whose shares of memory are far too small. */
+void run_savepoints_by_seed(uint64_t seed, size_t step_count, struct run *ret);
 /** True: everything agrees. Otherwise a minimal list of steps has been printed. */
 bool run_random(const struct run *run);
 /** The same without making it small or saying anything. */

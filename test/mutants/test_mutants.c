@@ -15,6 +15,7 @@
 
 #define MODEL_SEEDS 40u
 #define MODEL_STEPS 3000u
+#define SAVE_STEPS 1500u
 #define CRASH_SEEDS 40u
 #define CRASH_IMAGES 300u
 #define CRASH_TXNS_IMAGES 60u
@@ -28,6 +29,14 @@ static bool model_finds(uint64_t seed)
 
 	run_by_seed(seed, MODEL_STEPS, &run);
 	run.mix.txns = STEP_TXNS;
+	return !run_quiet(&run);
+}
+
+static bool savepoint_finds(uint64_t seed)
+{
+	struct run run;
+
+	run_savepoints_by_seed(seed, SAVE_STEPS, &run);
 	return !run_quiet(&run);
 }
 
@@ -91,6 +100,7 @@ struct hunt {
 };
 
 static const struct hunt by_model = { "model", model_finds, MODEL_SEEDS };
+static const struct hunt by_savepoint = { "savepoint", savepoint_finds, MODEL_SEEDS };
 static const struct hunt by_crash = { "crash", crash_finds, CRASH_SEEDS };
 static const struct hunt by_crash_txns = { "crash of transactions", crash_txns_finds, CRASH_SEEDS };
 static const struct hunt by_structure = { "structure", structure_finds, 100 };
@@ -125,6 +135,9 @@ static const struct {
 	{ STET_MUTANT_NO_BYTE_MERGE, "no merge of bytes", { &by_model, &by_history } },
 	{ STET_MUTANT_NO_READ_WAIT, "no waiting for what was read", { &by_crash_txns } },
 	{ STET_MUTANT_ANSWER_ALL, "a flush answers all", { &by_crash_txns } },
+	{ STET_MUTANT_SAVE_IN_PLACE, "savepoints' buffers in place", { &by_savepoint } },
+	{ STET_MUTANT_SAVE_NO_KEEP, "savepoints keep no runs", { &by_savepoint } },
+	{ STET_MUTANT_SAVE_NO_STATE, "savepoints keep no state", { &by_savepoint } },
 };
 
 static bool hunt(const char *name, const struct hunt *h)
