@@ -37,7 +37,8 @@ struct unit *unit_create(const struct unit_options *options)
 
 	assert_non_null(u);
 	sim_clock_init(&u->clock, UNIT_START_NS);
-	u->config = (struct stet_engine_config){ .cache_bytes = o.cache_bytes ? o.cache_bytes
+	u->config = (struct stet_engine_config){ .spill_bytes = o.spill_bytes,
+						 .cache_bytes = o.cache_bytes ? o.cache_bytes
 									      : 16u << 20,
 						 .seed = 1,
 						 .clock = &u->clock.clock };

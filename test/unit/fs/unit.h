@@ -39,6 +39,7 @@ struct unit_options {
 	uint32_t seg_blocks;  /* 0: 64 */
 	uint8_t data_copies;  /* 0: 1 */
 	uint64_t cache_bytes; /* 0: 16 MiB; the less, the sooner transactions spill */
+	uint64_t spill_bytes; /* 0: by that */
 };
 
 /** Makes and opens a volume; asserts that all goes well. */
