@@ -329,7 +329,7 @@ size_t stet_ll_service_transactions(struct stet_ll_service *service, uint64_t *i
 /** From now on (until off again) clients begin no transactions: -ESHUTDOWN. */
 void stet_ll_service_no_begin(struct stet_ll_service *service, bool on);
 
-/** Calls that wait for others give up, and stet_ll_serve returns after the call that it is in. */
+/** Calls that wait for others give up, and each stet_ll_serve returns after the call that it is in. */
 void stet_ll_service_stop(struct stet_ll_service *service);
 
 /** No stet_ll_serve may be running. NULL is accepted. */

@@ -17,7 +17,10 @@ bool stet_cli_find_holder_(const char *path, struct stet_cli_text *ret)
 
 	if (stet_ll_find_server(path, &mount) != 0)
 		return false;
-	stet_cli_text_addf_(ret, "mounted at %s (process %ld)", mount.dir, (long)mount.pid);
+	if (mount.dir[0])
+		stet_cli_text_addf_(ret, "mounted at %s (process %ld)", mount.dir, (long)mount.pid);
+	else
+		stet_cli_text_addf_(ret, "process %ld serves it", (long)mount.pid);
 	return true;
 }
 

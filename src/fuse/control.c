@@ -208,9 +208,17 @@ int stet_control_open(const char *path, struct stet_control **ret)
 	return open_found(stet_control_find_mount, path, ret);
 }
 
+/* Who serves a volume otherwise than by a mount, does not speak our language. */
+static int find_mounted(const char *path, struct stet_ll_server *ret)
+{
+	int rc = stet_ll_find_server(path, ret);
+
+	return !rc && !ret->dir[0] ? -ENOENT : rc;
+}
+
 int stet_control_open_volume(const char *path, struct stet_control **ret)
 {
-	return open_found(stet_ll_find_server, path, ret);
+	return open_found(find_mounted, path, ret);
 }
 
 void stet_control_close(struct stet_control *ctl)

@@ -197,7 +197,8 @@ static int explain_open(struct daemon_state *d, int rc)
 	struct stet_ll_server *holder = calloc(1, sizeof(*holder));
 	const char *text = said_of_volume(d);
 
-	if (rc == -EBUSY && holder && stet_ll_find_server(d->server.volume, holder) == 0)
+	if (rc == -EBUSY && holder && stet_ll_find_server(d->server.volume, holder) == 0 &&
+	    holder->dir[0])
 		stet_fuse_why_(d->why, sizeof(d->why), rc, "in use: mounted at %.400s (process %d)",
 			       holder->dir, (int)holder->pid);
 	else if (rc == -EBUSY && text[0])

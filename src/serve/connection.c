@@ -15,7 +15,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#define LOOK_S 1 /* N2, N4 */
+#define LOOK_S 1 /* N2, N3 */
 #define SEND_TIMEOUT_S 5
 
 static const struct stet_serve_request requests[STET_WIRE_KINDS] = {
@@ -169,15 +169,18 @@ static void shrink(struct stet_serve_call *c)
 	c->big_in_cap = 0;
 }
 
+/* N2: after a while with little in memory. */
 static int receive(struct stet_serve_call *c, struct stet_wire_message *msg)
 {
-	int rc;
+	struct pollfd p = { .fd = c->fd, .events = POLLIN };
+	int rc = c->service->stopping ? -ESHUTDOWN : stet_wire_receive(c->fd, c->packet, msg);
 
-	do {
-		rc = c->service->stopping ? -ESHUTDOWN : stet_wire_receive(c->fd, c->packet, msg);
-		if (rc == -EAGAIN)
-			shrink(c);
-	} while (rc == -EAGAIN);
+	while (rc == -EAGAIN) {
+		shrink(c);
+		while (poll(&p, 1, -1) < 0 && errno == EINTR)
+			;
+		rc = stet_wire_receive(c->fd, c->packet, msg);
+	}
 	return rc;
 }
 
@@ -232,6 +235,33 @@ static void set_timeouts(int fd)
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 }
 
+static void join(struct stet_serve_call *c)
+{
+	stet_mutex_lock(&c->service->lock);
+	stet_list_add_tail(&c->service->calls, &c->link);
+	stet_mutex_unlock(&c->service->lock);
+}
+
+static void leave(struct stet_serve_call *c)
+{
+	stet_mutex_lock(&c->service->lock);
+	stet_list_del(&c->link);
+	stet_mutex_unlock(&c->service->lock);
+}
+
+/* Whoever waits for a message finds that none comes any more; answers still go. Who has not joined yet sees
+ * that we stop. */
+void stet_ll_service_stop(struct stet_ll_service *service)
+{
+	struct stet_list *pos;
+
+	service->stopping = true;
+	stet_mutex_lock(&service->lock);
+	STET_LIST_FOREACH(pos, &service->calls)
+		shutdown(stet_container_of(pos, struct stet_serve_call, link)->fd, SHUT_RD);
+	stet_mutex_unlock(&service->lock);
+}
+
 void stet_ll_serve(struct stet_ll_service *service, int fd, const struct stet_ll_who *who)
 {
 	struct stet_serve_call c = { .service = service, .vol = service->vol, .fd = fd };
@@ -241,6 +271,7 @@ void stet_ll_serve(struct stet_ll_service *service, int fd, const struct stet_ll
 	c.packet = stet_alloc(STET_WIRE_PACKET_MAX);
 	c.args = stet_alloc(STET_WIRE_ARGS_MAX);
 	rc = c.packet && c.args ? 0 : -ENOMEM;
+	join(&c);
 	if (!rc) {
 		set_timeouts(fd);
 		rc = greet(&c, who);
@@ -257,6 +288,7 @@ void stet_ll_serve(struct stet_ll_service *service, int fd, const struct stet_ll
 		stet_ll_act_as(NULL);
 		stet_serve_session_leave_(c.session);
 	}
+	leave(&c);
 	shrink(&c);
 	stet_free(c.packet);
 	stet_free(c.args);

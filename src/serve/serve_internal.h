@@ -37,6 +37,7 @@ struct stet_ll_service {
 	/* --- under lock --- */
 	struct stet_list sessions; /* of stet_serve_session.link */
 	struct stet_list users;    /* of stet_serve_user.link: those with sessions */
+	struct stet_list calls;    /* of stet_serve_call.link: one for each connection */
 
 	/* --- atomic --- */
 	_Atomic bool no_begin, stopping;
@@ -127,6 +128,9 @@ void stet_serve_ending_end_(struct stet_serve_session *session, struct stet_serv
 #define STET_SERVE_USED_MAX 3u
 
 struct stet_serve_call {
+	/* --- under service.lock --- */
+	struct stet_list link; /* service.calls */
+
 	/* --- of the connection --- */
 	struct stet_ll_service *service;
 	struct stet_serve_session *session;

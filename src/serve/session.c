@@ -30,6 +30,7 @@ int stet_ll_service_create(struct stet_volume *vol, const struct stet_ll_service
 	stet_mutex_init(&service->lock, STET_SERVE_SERVICE_RANK, "service");
 	stet_list_init(&service->sessions);
 	stet_list_init(&service->users);
+	stet_list_init(&service->calls);
 	if (options && options->open_locks)
 		stet_api_use_open_locks(vol);
 	*ret = service;
@@ -48,11 +49,6 @@ void stet_ll_service_destroy(struct stet_ll_service *service)
 void stet_ll_service_no_begin(struct stet_ll_service *service, bool on)
 {
 	service->no_begin = on;
-}
-
-void stet_ll_service_stop(struct stet_ll_service *service)
-{
-	service->stopping = true;
 }
 
 /* Adds the open transactions of a session. */

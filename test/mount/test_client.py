@@ -227,7 +227,7 @@ def test_large(mount):
 
 def test_examples(mount):
     for name in ("one_file", "several_files", "transfer"):
-        done = subprocess.run([os.path.join(os.path.dirname(STETFS), "examples", name),
+        done = subprocess.run([os.path.join(os.path.dirname(LIBRARY), "examples", name),
                                mount.image], capture_output=True, timeout=100, check=False)
         equal(done.returncode, 0, f"{name}: {done.stderr}")
     equal(read(mount.path("note.txt")), b"let it stand\n")
