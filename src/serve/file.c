@@ -12,7 +12,7 @@ int64_t stet_serve_do_openat_(struct stet_serve_call *c)
 	const char *path = stet_serve_path_(c);
 	int flags = (int)stet_wire_get_u32(&c->in);
 	uint32_t mode = stet_wire_get_u32(&c->in);
-	uint64_t number;
+	uint64_t number, ino;
 	int rc = stet_serve_ready_(c);
 
 	if (!rc && c->session->read_only && (flags & (O_CREAT | O_TRUNC)))
@@ -23,6 +23,7 @@ int64_t stet_serve_do_openat_(struct stet_serve_call *c)
 		return rc;
 	rc = stet_openat(c->vol, h.of, dir, path, flags, mode, &h.file);
 	if (!rc) {
+		ino = stet_file_ino(h.file);
 		rc = stet_serve_handle_add_(c->session, &h, &number);
 		if (rc)
 			stet_file_close(h.file);
@@ -32,7 +33,7 @@ int64_t stet_serve_do_openat_(struct stet_serve_call *c)
 		return rc;
 	}
 	stet_wire_put_u64(&c->out, number);
-	stet_wire_put_u64(&c->out, stet_file_ino(h.file));
+	stet_wire_put_u64(&c->out, ino);
 	return 0;
 }
 

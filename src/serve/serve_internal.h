@@ -109,7 +109,8 @@ void stet_serve_session_leave_(struct stet_serve_session *session);
 /* Makes room for one more handle. -ENFILE. Given back by the other, or with the handle. */
 STET_CHECKED int stet_serve_admit_(struct stet_serve_session *session, bool is_view);
 void stet_serve_dismiss_(struct stet_serve_session *session, bool is_view);
-/* Adds a handle, for which there is room; *h is copied. -ENOMEM: nothing has changed. */
+/* Adds a handle, for which there is room; *h is copied. From then on the client may end it, by a guess of its
+ * number: what it stands for is not the caller's any more. -ENOMEM: nothing has changed. */
 STET_CHECKED int stet_serve_handle_add_(struct stet_serve_session *session,
 					const struct stet_serve_handle *h, uint64_t *ret_number);
 /* One that is of this kind, in use until it is put back; NULL: there is none. */

@@ -17,7 +17,7 @@ int64_t stet_serve_do_table_open_(struct stet_serve_call *c)
 	const char *path = stet_serve_path_(c);
 	int flags = (int)stet_wire_get_u32(&c->in);
 	uint32_t mode = stet_wire_get_u32(&c->in);
-	uint64_t number;
+	uint64_t number, ino;
 	int rc = stet_serve_ready_(c);
 
 	if (!rc && c->session->read_only && (flags & O_CREAT))
@@ -28,6 +28,7 @@ int64_t stet_serve_do_table_open_(struct stet_serve_call *c)
 		return rc;
 	rc = stet_table_open(c->vol, txn, dir, path, flags, mode, &h.table);
 	if (!rc) {
+		ino = stet_table_ino(h.table);
 		rc = stet_serve_handle_add_(c->session, &h, &number);
 		if (rc)
 			stet_table_close(h.table);
@@ -37,7 +38,7 @@ int64_t stet_serve_do_table_open_(struct stet_serve_call *c)
 		return rc;
 	}
 	stet_wire_put_u64(&c->out, number);
-	stet_wire_put_u64(&c->out, stet_table_ino(h.table));
+	stet_wire_put_u64(&c->out, ino);
 	return 0;
 }
 

@@ -11,6 +11,7 @@
 static int64_t add_txn(struct stet_serve_call *c, struct stet_txn *txn)
 {
 	struct stet_serve_handle h = { .kind = STET_SERVE_TXN, .is_view = true, .txn = txn };
+	uint64_t id = stet_transaction_id(txn);
 	uint64_t number;
 	int rc;
 
@@ -23,7 +24,7 @@ static int64_t add_txn(struct stet_serve_call *c, struct stet_txn *txn)
 		return rc;
 	}
 	stet_wire_put_u64(&c->out, number);
-	stet_wire_put_u64(&c->out, stet_transaction_id(txn));
+	stet_wire_put_u64(&c->out, id);
 	return 0;
 }
 
