@@ -317,7 +317,8 @@ STET_API_CHECKED int stet_ll_is_client(int fd);
 
 /**
  * Serves a connection in the calling thread until it ends. who: at the other end, as the kernel says (SO_PEERCRED,
- * SO_PEERGROUPS); read during the call. Calls are made for him (stet_ll_act_as). fd stays the caller's.
+ * SO_PEERGROUPS); read during the call; NULL: he is refused. Calls are made for him (stet_ll_act_as). fd stays
+ * the caller's.
  * Nothing that a client sends is believed; one that is neither root nor our user may have 16384 handles, 256 of
  * them transactions or listings.
  */

@@ -55,13 +55,13 @@ void stet_fuse_serve_library_(struct stet_fuse_connection *c)
 		.pid = c->peer.pid,
 	};
 	uint32_t *groups = NULL;
-	int rc = is_served(c) ? get_groups(c->fd, &groups, &who.group_count) : -EPERM;
+	int rc = get_groups(c->fd, &groups, &who.group_count);
 
 	who.groups = groups;
 	if (!rc)
-		stet_ll_serve(c->control->service, c->fd, &who);
+		stet_ll_serve(c->control->service, c->fd, is_served(c) ? &who : NULL);
 	else
-		stet_fuse_log_(LOG_WARNING, "a client of the library (user %u) is not served: %s",
+		stet_fuse_log_(LOG_WARNING, "a program of user %u cannot be served: %s",
 			       (unsigned)who.uid, strerror(-rc));
 	free(groups);
 }

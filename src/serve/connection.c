@@ -211,7 +211,9 @@ static int greet(struct stet_serve_call *c, const struct stet_ll_who *who)
 		return -EPROTO;
 	c->out = (struct stet_wire_out){ .p = c->args, .cap = STET_WIRE_ARGS_MAX };
 	stet_error_clear();
-	if (version != STET_WIRE_VERSION || (flags & ~STET_WIRE_READ_ONLY))
+	if (!who)
+		rc = STET_FAIL(-EACCES, "it serves no programs of this user");
+	else if (version != STET_WIRE_VERSION || (flags & ~STET_WIRE_READ_ONLY))
 		rc = STET_FAIL(-EPROTO, "the process that holds the volume is of another version");
 	else if (token[0] || token[1])
 		rc = stet_serve_session_join_(c->service, who, token, &c->session);

@@ -29,6 +29,7 @@ HELLO = 0x74657473
 BEGIN, ABORT, FREEZE, OPENAT, PREAD, PWRITE, FILE_STAT = 16, 19, 20, 29, 31, 32, 40
 U64 = ctypes.c_uint64
 P = ctypes.c_void_p
+WALKER = ctypes.CFUNCTYPE(ctypes.c_int, P, P)
 COUNTER = ctypes.CFUNCTYPE(ctypes.c_int, P, ctypes.c_char_p, U64)
 
 
@@ -331,6 +332,46 @@ def test_not_shared(mount):
     as_user(use)
     vol = Volume(mount.image)
     equal(vol.mkdir("d"), 0)
+    vol.close()
+    mount.remount("uid=1000")  # the kernel goes by other owners than are stored
+
+    def refused():
+        Volume(mount.image, rc=-errno.EBUSY)
+        check("no programs of this user" in text(), text())
+    as_user(refused)
+
+
+def test_walks_of_users(mount):
+    """Attributes too, of what may be reached."""
+    os.makedirs(mount.path("d", "open"))
+    os.makedirs(mount.path("d", "shut"))
+    for name in ("a", "b"):
+        write(mount.path("d", "open", name), b"12345")
+        write(mount.path("d", "shut", name), b"12345")
+    os.chmod(mount.path("d", "shut"), 0o700)
+
+    def walk(vol, start, flags=1 | 4):
+        seen = []
+
+        def see(_arg, entry):
+            path = ctypes.cast(ctypes.cast(entry, ctypes.POINTER(ctypes.c_char_p))[0],
+                               ctypes.c_char_p).value.decode()
+            stat = ctypes.cast(ctypes.string_at(entry + 40, 8), ctypes.POINTER(U64))[0]
+            seen.append((path, Stat.from_address(stat).size if stat else None))
+            return 0
+        rc = LIB.stet_walk(vol.vol, None, ROOT, start.encode(), flags, WALKER(see), None)
+        return rc, [s for s in seen if s[0][-1:] in ("a", "b")]
+
+    def use():
+        vol = Volume(mount.image)
+        equal(walk(vol, "d/open"), (0, [("a", 5), ("b", 5)]))
+        equal(walk(vol, "d/open", 1), (0, [("a", None), ("b", None)]))
+        equal(walk(vol, "d")[0], -errno.EACCES)
+        equal(walk(vol, "d/open/a")[0], 0)
+        vol.close()
+    as_user(use)
+    vol = Volume(mount.image)
+    equal(walk(vol, "d"), (0, [("open/a", 5), ("open/b", 5), ("shut/a", 5), ("shut/b", 5)]))
     vol.close()
 
 
