@@ -37,7 +37,7 @@ int stet_fs_dir_open(struct stet_fs_ctx *ctx, uint64_t dir, struct stet_fs_name 
 	if (!rc)
 		rc = stet_fs_read_lock_(ctx, STET_LOCK_NAMES, dir, 0, STET_LOCK_S);
 	if (!rc)
-		rc = stet_fs_read_lock_(ctx, STET_LOCK_EXISTS, dir, 0, STET_LOCK_S);
+		rc = stet_fs_read_lock_(ctx, STET_LOCK_EXISTS, dir, 0, STET_LOCK_IS);
 	if (!rc)
 		rc = stet_inode_dir_(ctx, dir, STET_ATTR_EXISTS, &in);
 	/* A directory that was removed while it is open is empty, not gone. */
