@@ -173,6 +173,11 @@ size_t facets_of(const struct model *m, enum stet_level level, const struct mode
 		add(&l, op->ino, FACET_EXISTS, FACET_SHARE, 0);
 		add(&l, op->ino, FACET_RECORD, FACET_WRITE, hash_name(op->name));
 		break;
+	case MODEL_RECORD_GET:
+		read_facets(&l, op);
+		if (level == STET_LEVEL_LOCKING && model_op_updates(op))
+			add(&l, op->ino, FACET_RECORD, FACET_WRITE, hash_name(op->name));
+		break;
 	case MODEL_WRITE:
 	case MODEL_APPEND:
 	case MODEL_TRUNCATE:

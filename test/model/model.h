@@ -176,6 +176,8 @@ struct model_result {
 };
 
 bool model_kind_reads(enum model_kind kind);
+/** RECORD_GET: what it reads is said to be changed next. */
+bool model_op_updates(const struct model_op *op);
 const char *model_kind_name(enum model_kind kind);
 void model_op_print(struct stet_text *t, const struct model_op *op);
 /** The bytes that an op writes; len of them. */

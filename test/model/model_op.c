@@ -29,6 +29,11 @@ bool model_kind_reads(enum model_kind kind)
 	return kind < MODEL_MAKE;
 }
 
+bool model_op_updates(const struct model_op *op)
+{
+	return op->kind == MODEL_RECORD_GET && op->seed % 4 == 0;
+}
+
 void model_op_bytes(const struct model_op *op, uint8_t *out, size_t len)
 {
 	struct stet_random random;

@@ -127,7 +127,7 @@ static int do_record_get(struct world *w, struct stet_fs_ctx *ctx, const struct 
 			 struct model_result *ret)
 {
 	struct stet_fs_record record;
-	int rc = stet_fs_record_get(ctx, op->ino, fs_key(op->name), op->seed % 4 == 0, &record);
+	int rc = stet_fs_record_get(ctx, op->ino, fs_key(op->name), model_op_updates(op), &record);
 
 	return rc ? rc : read_record(w, ctx, op->ino, &record, ret);
 }

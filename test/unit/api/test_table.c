@@ -326,6 +326,73 @@ static void large(void **state)
 	free(back);
 }
 
+/* What goes back with a savepoint: small and large values, the number of records, what cursors show. */
+static void savepoints(void **state)
+{
+	if (unit_is_remote())
+		skip(); /* there are none yet */
+
+	struct stet_volume *vol = volume(state);
+	struct stet_table *t = open_table(vol, NULL, "t");
+	char *big = calloc(2, 500000), *back = malloc(500000);
+	struct stet_record record;
+	uint64_t first, second;
+	struct stet_cursor *c;
+	struct stet_txn *txn;
+
+	memset(big, 'a', 500000);
+	memset(big + 500000, 'b', 500000);
+	OK(stet_put(t, NULL, "big", 3, big, 500000, 0));
+	OK(put(t, NULL, "gone", "1"));
+	OK(put(t, NULL, "new", "1"));
+	for (int round = 0; round < 2; round++) {
+		OK(stet_begin(vol, STET_BEGIN_SNAPSHOT, &txn));
+		OK(put(t, txn, "mine", "1"));
+		OK(stet_cursor_open(t, txn, NULL, &c));
+		OK(stet_savepoint(txn, &first));
+		OK(stet_put(t, txn, "big", 3, big + 500000, 500000, 0));
+		OK(stet_del(t, txn, "gone", 4));
+		OK(put(t, txn, "middle", "2"));
+		OK(stet_savepoint(txn, &second));
+		OK(stet_del(t, txn, "big", 3));
+		OK(stet_put(t, txn, "mine", 4, big, 300000, 0));
+		OK(put(t, txn, "new", "3"));
+		assert_int_equal(stet_cursor_next(c, &record), 1);
+		assert_memory_equal(record.key, "middle", 6);
+		OK(stet_rollback_to(txn, second));
+		records(t, txn, &(struct stet_bounds){ .keys_only = true },
+			"big= middle= mine= new= ");
+		assert_int_equal(stet_get(t, txn, "big", 3, back, 500000, 0), 500000);
+		assert_memory_equal(back, big + 500000, 500000);
+		assert_int_equal(stet_cursor_next(c, &record), 1);
+		assert_memory_equal(record.value, "1", 1);
+		OK(stet_rollback_to(txn, first));
+		records(t, txn, &(struct stet_bounds){ .keys_only = true },
+			"big= gone= mine= new= ");
+		assert_int_equal(stet_get(t, txn, "big", 3, back, 500000, 0), 500000);
+		assert_memory_equal(back, big, 500000);
+		expect(t, txn, "mine", "1");
+		assert_int_equal(stet_cursor_next(c, &record), 1);
+		assert_memory_equal(record.key, "new", 3);
+		FAILS(0, stet_cursor_next(c, &record));
+		stet_cursor_close(c);
+		if (round == 0)
+			stet_abort(txn);
+	}
+	OK(stet_savepoint_release(txn, first));
+	OK(stet_commit(txn, 0));
+	stet_table_close(t);
+	unit_reopen(*state, false);
+	vol = volume(state);
+	t = open_table(vol, NULL, "t");
+	records(t, NULL, &(struct stet_bounds){ .keys_only = true }, "big= gone= mine= new= ");
+	assert_int_equal(stet_get(t, NULL, "big", 3, back, 500000, 0), 500000);
+	assert_memory_equal(back, big, 500000);
+	stet_table_close(t);
+	free(big);
+	free(back);
+}
+
 struct met {
 	unsigned what;
 	enum stet_change_kind kind;
@@ -396,6 +463,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(cursors, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(conflicts, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(large, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(savepoints, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(changes, unit_set_up, unit_tear_down),
 	};
 

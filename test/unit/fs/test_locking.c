@@ -565,6 +565,36 @@ static void test_repeatable(void **state)
 	}
 }
 
+static bool tries_to_change(int (*read)(struct place *, struct stet_txn *))
+{
+	return read == r_exists || read == r_not_empty || read == r_below || read == r_put_there ||
+	       read == r_mode;
+}
+
+/* Who only reads hinders nobody who only reads. */
+static void test_readers(void **state)
+{
+	struct place p;
+
+	(void)state;
+	make_place(&p);
+	for (size_t i = 0; i < sizeof(reads) / sizeof(reads[0]); i++)
+		for (size_t k = 0; k < sizeof(reads) / sizeof(reads[0]); k++) {
+			struct stet_txn *x, *y;
+
+			if (tries_to_change(reads[i].read) || tries_to_change(reads[k].read))
+				continue;
+			x = unit_begin(p.u, L);
+			y = unit_begin(p.u, L);
+			assert_int_equal(reads[i].read(&p, x), 0);
+			if (reads[k].read(&p, y))
+				fail_msg("%s stops %s", reads[i].name, reads[k].name);
+			assert_int_equal(unit_order(p.u, x), 0);
+			assert_int_equal(unit_order(p.u, y), 0);
+		}
+	unit_destroy(p.u);
+}
+
 /* --- at random --- */
 
 #define TXNS 4
@@ -698,7 +728,7 @@ int main(void)
 		cmocka_unit_test(test_then_more),    cmocka_unit_test(test_append),
 		cmocka_unit_test(test_escalation),   cmocka_unit_test(test_removal),
 		cmocka_unit_test(test_nameless),     cmocka_unit_test(test_repeatable),
-		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_readers),      cmocka_unit_test(test_random),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
