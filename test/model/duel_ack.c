@@ -59,6 +59,8 @@ static bool sees_the_same(struct duel *d, const struct duel_txn *t, struct model
 		if (duel_on_gone_(next, &done->op))
 			continue;
 		model_apply(&next, &done->op, done->op.now_ns, ++d->stamp, &d->model);
+		if (d->model.rc < 0 && done->rc < 0)
+			continue; /* in vain then and now: what it names by its number may be gone */
 		same = d->model.rc == done->rc;
 		if (same && done->rc == 0)
 			same = d->model.ino == done->ino &&
