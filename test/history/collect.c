@@ -171,6 +171,9 @@ static enum hist_anomaly collect_txn(struct check *c, uint32_t t)
 
 	for (uint32_t i = 0; i < txn->ops.n && !a; i++) {
 		const struct hist_op *op = &txn->ops.v[i];
+		const struct dirty undone = {
+			.key = op->key, .value = op->value, .txn = t, .aborted = true
+		};
 		struct reg *r = touch(c, op->key, t);
 
 		switch (op->kind) {
@@ -187,6 +190,11 @@ static enum hist_anomaly collect_txn(struct check *c, uint32_t t)
 		case HIST_LIST:
 		case HIST_LENGTH:
 			a = on_list(c, r, t, i, op);
+			break;
+		case HIST_UNDONE:
+			hist_push(&c->dirty, undone);
+			break;
+		case HIST_NOTHING:
 			break;
 		}
 	}

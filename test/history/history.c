@@ -64,6 +64,33 @@ void hist_log_list(struct hist_txn *txn, uint64_t key, const uint64_t *list, siz
 	hist_push(&txn->ops, op);
 }
 
+static bool is_write(const struct hist_op *op)
+{
+	return op->kind == HIST_WRITE || op->kind == HIST_APPEND;
+}
+
+/* The last own write of the key before the operation will be taken back. */
+static bool saw_undone(const struct hist_txn *txn, size_t from, size_t at)
+{
+	for (size_t i = at; i-- > from;)
+		if (txn->ops.v[i].key == txn->ops.v[at].key && is_write(&txn->ops.v[i]))
+			return true;
+	return false;
+}
+
+void hist_undo(struct hist_txn *txn, size_t from)
+{
+	for (size_t i = from; i < txn->ops.n; i++) {
+		struct hist_op *op = &txn->ops.v[i];
+
+		if (op->kind == HIST_FOUND || (!is_write(op) && saw_undone(txn, from, i)))
+			op->kind = HIST_NOTHING;
+	}
+	for (size_t i = from; i < txn->ops.n; i++)
+		if (is_write(&txn->ops.v[i]))
+			txn->ops.v[i].kind = HIST_UNDONE;
+}
+
 void hist_release(struct history *h)
 {
 	for (size_t i = 0; i < h->txns.n; i++) {
@@ -106,7 +133,8 @@ void hist_print_key(FILE *out, const struct history *h, uint64_t key)
 static void print_op(FILE *out, const struct history *h, const struct hist_op *op)
 {
 	static const char *const words[] = {
-		"reads", "finds", "writes", "appends to", "reads list", "reads length of",
+		"reads",      "finds",           "writes",    "appends to",
+		"reads list", "reads length of", "took back", "(took back what it read of)",
 	};
 	size_t from;
 

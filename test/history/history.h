@@ -46,6 +46,8 @@ enum hist_kind {
 	HIST_APPEND, /* an element of a list; where it lands is decided at the commit */
 	HIST_LIST,   /* reads a list */
 	HIST_LENGTH, /* reads how many elements a list has: value */
+	HIST_UNDONE, /* was written, and taken back: nobody else may see it */
+	HIST_NOTHING,
 };
 
 struct hist_op {
@@ -79,6 +81,8 @@ void hist_log(struct hist_txn *txn, enum hist_kind kind, uint64_t key, uint64_t 
 /* Copies the elements. */
 void hist_log_list(struct hist_txn *txn, uint64_t key, const uint64_t *list, size_t n,
 		   uint64_t call, uint64_t ret);
+/* What was written from operation `from` on is taken back. What was read there stays, unless it was of that. */
+void hist_undo(struct hist_txn *txn, size_t from);
 void hist_release(struct history *h);
 void hist_print_key(FILE *out, const struct history *h, uint64_t key);
 void hist_print_txn(FILE *out, const struct history *h, const struct hist_txn *txn);

@@ -7,7 +7,7 @@
 struct work_totals {
 	struct hist_counts counts;
 	uint64_t rounds, steps, commits[4], conflicts, deadlocks, busy, operations;
-	uint64_t spills, checkpoints, overlays;
+	uint64_t spills, checkpoints, overlays, rollbacks;
 };
 
 enum work_verdict { WORK_RIGHT, WORK_WRONG };

@@ -4,6 +4,7 @@
  *	1 begin snapshot|serializable|locking [ro]   or plain (begin and commit in one, with its operations between)
  *	1 r x 0   reads        1 f x 0   finds (a structural check)
  *	1 w x 5   writes       1 a l 7   appends    1 l l 7,8   reads a list    1 n l 2   its length
+ *	1 u x 5   writes x and takes it back
  *	1 commit   1 abort     1 commit( ... 1 )   a commit that takes long: others happen meanwhile
  * Numbers are hexadecimal; a list without elements is "-".
  */
@@ -66,7 +67,7 @@ static void read_list(struct parser *p, struct hist_txn *txn, uint64_t key, char
 
 static void operation(struct parser *p, struct hist_txn *txn, char **words)
 {
-	static const char letters[] = "rfwaln";
+	static const char letters[] = "rfwalnu";
 	enum hist_kind kind = (enum hist_kind)(strchr(letters, words[1][0]) - letters);
 	uint64_t key = (unsigned char)words[2][0];
 
@@ -170,6 +171,12 @@ static const struct {
 	  HIST_ABORTED_READ },
 	{ "dirty read by one that is aborted itself",
 	  TWO(LOCK) "1 w x 1; 2 r x 1; 1 abort; 2 abort", HIST_ABORTED_READ },
+	{ "what was taken back is not there",
+	  "1 begin " SI "; 1 u x 1; 1 r x 0; 1 commit; 2 begin " SI "; 2 r x 0; 2 commit",
+	  HIST_NONE },
+	{ "a read of what was taken back",
+	  "1 begin " SI "; 1 u x 1; 1 commit; 2 begin " SI "; 2 r x 1; 2 commit",
+	  HIST_ABORTED_READ },
 	{ "aborted append", TWO(SI) "1 a l 1; 1 abort; 2 l l 1; 2 commit", HIST_ABORTED_READ },
 	{ "intermediate read", TWO(LOCK) "1 w x 1; 2 r x 1; 1 w x 2; 1 commit; 2 commit",
 	  HIST_INTERMEDIATE_READ },

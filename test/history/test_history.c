@@ -51,10 +51,10 @@ static void print_totals(const struct work_totals *t, double took)
 	       t->counts.txns, t->rounds, t->steps, took, t->counts.committed, t->commits[0],
 	       t->commits[1], t->commits[2], t->commits[3]);
 	printf("%" PRIu64 " operations, %" PRIu64 " refused, %" PRIu64
-	       " conflicts at commit, %" PRIu64 " deadlocks; %" PRIu64 " edges; unsure: %" PRIu64
-	       " of %" PRIu64 " reads, %" PRIu64 " of %" PRIu64 " versions; %" PRIu64
-	       " spills, %" PRIu64 " checkpoints, %" PRIu64 " overlays\n",
-	       t->operations, t->busy, t->conflicts, t->deadlocks, t->counts.edges,
+	       " conflicts at commit, %" PRIu64 " deadlocks, %" PRIu64 " rollbacks; %" PRIu64
+	       " edges; unsure: %" PRIu64 " of %" PRIu64 " reads, %" PRIu64 " of %" PRIu64
+	       " versions; %" PRIu64 " spills, %" PRIu64 " checkpoints, %" PRIu64 " overlays\n",
+	       t->operations, t->busy, t->conflicts, t->deadlocks, t->rollbacks, t->counts.edges,
 	       t->counts.unsure_reads, t->counts.reads, t->counts.unsure_versions,
 	       t->counts.versions, t->spills, t->checkpoints, t->overlays);
 }

@@ -61,6 +61,7 @@ static void begin(struct actor *a)
 	a->log->begin_ret = work_tick(a);
 	a->ops_left = 1 + (unsigned)work_random(a, OPS_MAX);
 	a->refused = a->spoiled = false;
+	a->saved = 0;
 	if (!rc && a->flags)
 		rc = work_records_begin(a);
 	if (rc)
@@ -107,6 +108,32 @@ static void plain(struct actor *a)
 	a->refused = false;
 }
 
+/* A savepoint more, back to one of them, or one forgotten. */
+static void savepoint(struct actor *a)
+{
+	unsigned at = a->saved ? (unsigned)work_random(a, a->saved) : 0;
+	int rc;
+
+	if (a->saved < WORK_SAVEPOINTS && (a->saved == 0 || work_random(a, 2) == 0)) {
+		rc = stet_savepoint(a->txn, &a->savepoints[a->saved]);
+		work_note(a, "savepoint", rc);
+		a->saved_ops[a->saved] = a->log->ops.n;
+		a->saved += !rc;
+	} else if (work_random(a, 3) > 0) {
+		rc = stet_rollback_to(a->txn, a->savepoints[at]);
+		work_note(a, "back to a savepoint", rc);
+		if (rc)
+			return;
+		hist_undo(a->log, a->saved_ops[at]);
+		a->saved = at + 1;
+		a->totals.rollbacks++;
+	} else {
+		rc = stet_savepoint_release(a->txn, a->savepoints[at]);
+		work_note(a, "forgetting a savepoint", rc);
+		a->saved = at;
+	}
+}
+
 /* W1 */
 static void refused(struct actor *a)
 {
@@ -130,7 +157,10 @@ static void step(struct actor *a)
 		refused(a);
 	} else if (a->txn && a->ops_left > 0) {
 		a->ops_left--;
-		work_op(a);
+		if (work_random(a, 8) == 0)
+			savepoint(a);
+		else
+			work_op(a);
 	} else if (a->txn) {
 		if (work_random(a, 16) == 0)
 			abort_it(a);
@@ -270,6 +300,7 @@ static void gather(struct actor *actors, unsigned n, struct history *h, struct w
 		totals->deadlocks += t->deadlocks;
 		totals->busy += t->busy;
 		totals->operations += t->operations;
+		totals->rollbacks += t->rollbacks;
 		hist_vec_free(&actors[k].done);
 		hist_vec_free(&actors[k].linked);
 	}

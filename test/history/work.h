@@ -64,6 +64,7 @@ void work_print_key(FILE *out, uint64_t key);
 #define WORK_NAMES (WORK_FILE_NAMES + WORK_DIR_NAMES)
 #define WORK_XATTRS 2u
 #define WORK_RECORDS 8u
+#define WORK_SAVEPOINTS 3u
 /* Values of KEY_DIR and KEY_CONTENT. */
 #define WORK_DIR_ALIVE 1u
 #define WORK_DIR_GONE 2u
@@ -98,6 +99,9 @@ struct actor {
 	unsigned ops_left;
 	bool refused; /* an operation has met a conflict */
 	bool spoiled; /* it must not be committed */
+	uint64_t savepoints[WORK_SAVEPOINTS];
+	size_t saved_ops[WORK_SAVEPOINTS]; /* how many there were */
+	unsigned saved;
 	HIST_VEC(struct hist_txn *) done;
 	HIST_VEC(uint64_t) linked; /* inodes that got a second name */
 	struct work_totals totals;
