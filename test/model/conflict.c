@@ -184,12 +184,6 @@ size_t facets_of(const struct model *m, enum stet_level level, const struct mode
 	case MODEL_PUNCH:
 		data_facets(&l, op, big_append);
 		break;
-	case MODEL_RECORD_GET:
-		read_facets(&l, op);
-		if (level == STET_LEVEL_LOCKING &&
-		    op->seed % 4 == 0) /* for update: see world_op.c */
-			add(&l, op->ino, FACET_RECORD, FACET_WRITE, hash_name(op->name));
-		break;
 	default:
 		read_facets(&l, op);
 		break;
