@@ -137,7 +137,7 @@ static const struct {
 	{ STET_MUTANT_ANSWER_ALL, "a flush answers all", { &by_crash_txns } },
 	{ STET_MUTANT_SAVE_IN_PLACE, "savepoints' buffers in place", { &by_savepoint } },
 	{ STET_MUTANT_SAVE_NO_KEEP, "savepoints keep no runs", { &by_savepoint } },
-	{ STET_MUTANT_SAVE_NO_STATE, "savepoints keep no state", { &by_savepoint } },
+	{ STET_MUTANT_SAVE_NO_STATE, "savepoints keep no state", { &by_savepoint, &by_history } },
 };
 
 static bool hunt(const char *name, const struct hunt *h)
