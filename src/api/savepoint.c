@@ -6,12 +6,14 @@
  */
 #include "api/api_internal.h"
 
-/* Takes the lock; gives it back on failure. */
-static int enter(struct stet_tx *txn, bool changes)
+/* Takes the lock; leave gives it back, whatever the result. */
+static int enter(struct stet_volume *vol, struct stet_tx *txn, bool changes)
+	STET_ACQUIRE(vol->lock);
+static int enter(struct stet_volume *vol, struct stet_tx *txn, bool changes)
 {
 	int rc;
 
-	stet_api_lock_(txn->vol);
+	stet_api_lock_(vol);
 	stet_api_tx_get_(txn);
 	rc = stet_api_wait_turn_(txn);
 	if (!rc && changes && txn->frozen)
@@ -19,10 +21,9 @@ static int enter(struct stet_tx *txn, bool changes)
 	return rc;
 }
 
-static int leave(struct stet_tx *txn, int rc)
+static int leave(struct stet_volume *vol, struct stet_tx *txn, int rc) STET_RELEASE(vol->lock);
+static int leave(struct stet_volume *vol, struct stet_tx *txn, int rc)
 {
-	struct stet_volume *vol = txn->vol;
-
 	stet_api_tx_put_(txn);
 	stet_api_worker_kick_(vol, false);
 	stet_api_unlock_(vol);
@@ -35,11 +36,12 @@ int stet_savepoint(struct stet_tx *txn, uint64_t *ret_savepoint)
 
 	if (rc)
 		return rc;
+	struct stet_volume *vol = txn->vol;
 	stet_error_clear();
-	rc = enter(txn, false);
+	rc = enter(vol, txn, false);
 	if (!rc)
 		rc = stet_txn_savepoint(txn->txn, ret_savepoint);
-	return leave(txn, rc);
+	return leave(vol, txn, rc);
 }
 
 int stet_rollback_to(struct stet_tx *txn, uint64_t savepoint)
@@ -48,13 +50,14 @@ int stet_rollback_to(struct stet_tx *txn, uint64_t savepoint)
 
 	if (rc)
 		return rc;
+	struct stet_volume *vol = txn->vol;
 	stet_error_clear();
-	rc = enter(txn, true);
+	rc = enter(vol, txn, true);
 	if (!rc)
 		rc = stet_txn_rollback_to(txn->txn, savepoint);
 	if (!rc)
 		txn->changes++;
-	return leave(txn, rc);
+	return leave(vol, txn, rc);
 }
 
 int stet_savepoint_release(struct stet_tx *txn, uint64_t savepoint)
@@ -63,9 +66,10 @@ int stet_savepoint_release(struct stet_tx *txn, uint64_t savepoint)
 
 	if (rc)
 		return rc;
+	struct stet_volume *vol = txn->vol;
 	stet_error_clear();
-	rc = enter(txn, false);
+	rc = enter(vol, txn, false);
 	if (!rc)
 		rc = stet_txn_savepoint_release(txn->txn, savepoint);
-	return leave(txn, rc);
+	return leave(vol, txn, rc);
 }
