@@ -25,6 +25,12 @@
 	C(int, freeze, txn, NULL, 0, (struct stet_txn *txn), (txn))                                 \
 	C(int, lock_timeout, txn, NULL, 0, (struct stet_txn *txn, uint32_t timeout_ms),          \
 	  (txn, timeout_ms))                                                                     \
+	C(int, savepoint, txn, NULL, 0, (struct stet_txn *txn, uint64_t *ret_savepoint),         \
+	  (txn, ret_savepoint))                                                                  \
+	C(int, rollback_to, txn, NULL, 0, (struct stet_txn *txn, uint64_t savepoint),            \
+	  (txn, savepoint))                                                                      \
+	C(int, savepoint_release, txn, NULL, 0, (struct stet_txn *txn, uint64_t savepoint),      \
+	  (txn, savepoint))                                                                      \
 	C(int, txns, vol, NULL, 0, (struct stet_volume *vol, stet_txns_fn *fn, void *arg),          \
 	  (vol, fn, arg))                                                                        \
 	C(int, changes, txn, NULL, 0, (struct stet_txn *txn, stet_changes_fn *fn, void *arg),       \

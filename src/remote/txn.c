@@ -115,6 +115,43 @@ int stet_remote_lock_timeout(struct stet_txn *txn, uint32_t timeout_ms)
 	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
 }
 
+int stet_remote_savepoint(struct stet_txn *txn, uint64_t *ret_savepoint)
+{
+	struct stet_remote_call c;
+	uint64_t savepoint = 0;
+	int64_t rc;
+
+	stet_remote_begin_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_SAVEPOINT);
+	stet_remote_put_txn_(&c, txn);
+	rc = stet_remote_do_(&c);
+	if (!rc)
+		savepoint = stet_wire_get_u64(&c.in);
+	rc = stet_remote_end_(&c, rc);
+	if (!rc)
+		*ret_savepoint = savepoint;
+	return (int)rc;
+}
+
+static int with_savepoint(struct stet_txn *txn, uint32_t kind, uint64_t savepoint)
+{
+	struct stet_remote_call c;
+
+	stet_remote_begin_(&c, stet_remote_txn_(txn)->vol, kind);
+	stet_remote_put_txn_(&c, txn);
+	stet_wire_put_u64(&c.out, savepoint);
+	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
+}
+
+int stet_remote_rollback_to(struct stet_txn *txn, uint64_t savepoint)
+{
+	return with_savepoint(txn, STET_WIRE_ROLLBACK_TO, savepoint);
+}
+
+int stet_remote_savepoint_release(struct stet_txn *txn, uint64_t savepoint)
+{
+	return with_savepoint(txn, STET_WIRE_SAVEPOINT_RELEASE, savepoint);
+}
+
 static size_t copy_text(const char *text, char *buf, size_t cap)
 {
 	size_t len = strlen(text);

@@ -96,6 +96,9 @@ enum stet_wire_kind {
 	STET_WIRE_CURSOR_NEXT,  /* cursor, how many (whether there may be more; data: records) */
 	STET_WIRE_CURSOR_SEEK,  /* cursor, key */
 	STET_WIRE_CURSOR_CLOSE, /* cursor */
+	STET_WIRE_SAVEPOINT,    /* txn (savepoint) */
+	STET_WIRE_ROLLBACK_TO,  /* txn, savepoint */
+	STET_WIRE_SAVEPOINT_RELEASE, /* txn, savepoint */
 	/* the end of the requests */
 	STET_WIRE_KINDS,
 

@@ -229,7 +229,10 @@ struct stet_serve_request {
 	R(CURSOR_OPEN, cursor_open, 0, false)           \
 	R(CURSOR_NEXT, cursor_next, 0, false)           \
 	R(CURSOR_SEEK, cursor_seek, 0, false)           \
-	R(CURSOR_CLOSE, cursor_close, 0, false)
+	R(CURSOR_CLOSE, cursor_close, 0, false)         \
+	R(SAVEPOINT, savepoint, 0, false)               \
+	R(ROLLBACK_TO, rollback_to, 0, false)           \
+	R(SAVEPOINT_RELEASE, savepoint_release, 0, false)
 
 #define STET_SERVE_DECLARE(kind, name, data_max, changes) \
 	int64_t stet_serve_do_##name##_(struct stet_serve_call *c);

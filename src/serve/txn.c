@@ -126,6 +126,37 @@ int64_t stet_serve_do_lock_timeout_(struct stet_serve_call *c)
 	return rc ? rc : stet_lock_timeout(h->txn, timeout_ms);
 }
 
+int64_t stet_serve_do_savepoint_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_TXN);
+	uint64_t savepoint;
+	int rc = stet_serve_ready_(c);
+
+	if (!rc)
+		rc = stet_savepoint(h->txn, &savepoint);
+	if (!rc)
+		stet_wire_put_u64(&c->out, savepoint);
+	return rc;
+}
+
+int64_t stet_serve_do_rollback_to_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_TXN);
+	uint64_t savepoint = stet_wire_get_u64(&c->in);
+	int rc = stet_serve_ready_(c);
+
+	return rc ? rc : stet_rollback_to(h->txn, savepoint);
+}
+
+int64_t stet_serve_do_savepoint_release_(struct stet_serve_call *c)
+{
+	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_TXN);
+	uint64_t savepoint = stet_wire_get_u64(&c->in);
+	int rc = stet_serve_ready_(c);
+
+	return rc ? rc : stet_savepoint_release(h->txn, savepoint);
+}
+
 int64_t stet_serve_do_conflict_text_(struct stet_serve_call *c)
 {
 	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_TXN);

@@ -71,6 +71,9 @@ static const struct layout {
 	[STET_WIRE_CURSOR_NEXT] = { "Hu", 0 },
 	[STET_WIRE_CURSOR_SEEK] = { "Hb", 0 },
 	[STET_WIRE_CURSOR_CLOSE] = { "H", 0 },
+	[STET_WIRE_SAVEPOINT] = { "H", 0 },
+	[STET_WIRE_ROLLBACK_TO] = { "Hq", 0 },
+	[STET_WIRE_SAVEPOINT_RELEASE] = { "Hq", 0 },
 };
 
 #define KIND_FIRST STET_WIRE_BEGIN
