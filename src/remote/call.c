@@ -3,6 +3,7 @@
  * L1. Whatever the server says, a call ends: with its answer, or because the connection is over. What is
  *     not an answer to the call ends the connection, as nobody could tell what comes next.
  * L2. Ending a handle leaves the error text as it is, unless it fails itself.
+ * L3. An answer for which there is no memory is received and dropped: the connection stays good.
  */
 #include "remote/remote_internal.h"
 
@@ -52,8 +53,6 @@ static int lost(struct stet_remote_call *c, int rc)
 	c->broken = true; /* L1 */
 	if (rc == -EPIPE)
 		return STET_FAIL(rc, "the process that holds the volume has gone");
-	if (rc == -ENOMEM)
-		return STET_FAIL(rc, "no memory for an answer");
 	return STET_FAIL(rc, "not the answer that was expected");
 }
 
@@ -66,11 +65,12 @@ static int take_data(struct stet_remote_call *c, const struct stet_wire_message 
 	if (msg->data_len > STET_WIRE_DATA_MAX)
 		return -EPROTO;
 	if (c->list) {
-		rc = stet_buf_reserve(c->list, msg->data_len);
-		if (!rc)
-			rc = stet_wire_receive_data(c->conn->fd, msg, c->list->p + c->list->len);
-		if (!rc)
-			c->list->len += msg->data_len;
+		if (!c->rc && stet_buf_reserve(c->list, msg->data_len)) /* L3 */
+			c->rc = STET_FAIL(-ENOMEM, "no memory for an answer");
+		if (c->rc)
+			return stet_wire_receive_data(c->conn->fd, msg, NULL);
+		rc = stet_wire_receive_data(c->conn->fd, msg, c->list->p + c->list->len);
+		c->list->len += msg->data_len;
 		return rc;
 	}
 	if (!c->to || msg->data_len > c->to_cap - c->to_len)
@@ -92,7 +92,7 @@ static int64_t finish(struct stet_remote_call *c, const struct stet_wire_message
 		if (text[0])
 			stet_error_note((int)msg->result, place, text);
 	}
-	return msg->result;
+	return c->rc && msg->result >= 0 ? c->rc : msg->result;
 }
 
 /* Whatever is not known to leave everything as it is. */

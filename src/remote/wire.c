@@ -218,15 +218,30 @@ int stet_wire_receive(int fd, uint8_t *buf, struct stet_wire_message *ret)
 	return 0;
 }
 
+/* How long it was, as receive_packet. */
+static ssize_t drop_packet(int fd)
+{
+	uint8_t byte;
+	ssize_t n;
+
+	do {
+		n = recv(fd, &byte, 1, MSG_TRUNC);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == EAGAIN ? -EAGAIN : -EPIPE;
+	return n == 0 ? -EPIPE : n;
+}
+
 int stet_wire_receive_data(int fd, const struct stet_wire_message *msg, void *ret)
 {
 	size_t len = msg->data_len, at = msg->data_here;
 	unsigned stalls = 0;
 
-	memcpy(ret, msg->data, at);
+	if (ret)
+		memcpy(ret, msg->data, at);
 	while (at < len) {
 		size_t want = len - at < STET_WIRE_PACKET_MAX ? len - at : STET_WIRE_PACKET_MAX;
-		ssize_t n = receive_packet(fd, (uint8_t *)ret + at, want);
+		ssize_t n = ret ? receive_packet(fd, (uint8_t *)ret + at, want) : drop_packet(fd);
 
 		if (n == -EAGAIN && ++stalls < STALLS_MAX)
 			continue;

@@ -209,7 +209,7 @@ STET_CHECKED int stet_wire_send(int fd, uint32_t kind, int64_t result,
  */
 STET_CHECKED int stet_wire_receive(int fd, uint8_t *buf, struct stet_wire_message *ret);
 
-/** Receives all of the data into ret, data_len bytes. -EPIPE, -EPROTO. */
+/** Receives all of the data into ret, data_len bytes; NULL: and drops it. -EPIPE, -EPROTO. */
 STET_CHECKED int stet_wire_receive_data(int fd, const struct stet_wire_message *msg, void *ret);
 
 #endif

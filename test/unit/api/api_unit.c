@@ -186,8 +186,8 @@ void unit_open(struct unit_volume *u, const struct stet_open_options *options)
 		start_serving(u);
 }
 
-/* A result of the local volume's close, when the client's said that all is well. */
-static int close_volume(struct unit_volume *u)
+/* Of the local volume's close, when the client's says that all is well. */
+int unit_try_close(struct unit_volume *u)
 {
 	int rc = stet_close(u->vol);
 	int local;
@@ -201,7 +201,7 @@ static int close_volume(struct unit_volume *u)
 
 void unit_close(struct unit_volume *u)
 {
-	OK(close_volume(u));
+	OK(unit_try_close(u));
 }
 
 int unit_set_up(void **state)
@@ -230,7 +230,7 @@ int unit_tear_down(void **state)
 void unit_reopen(struct unit_volume *u, bool crash)
 {
 	u->wrap->dead = crash;
-	int rc = close_volume(u);
+	int rc = unit_try_close(u);
 	u->wrap->dead = false;
 	if (crash) /* it may have read back what it believed to have written */
 		assert_int_not_equal(rc, -EBUSY);

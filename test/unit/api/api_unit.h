@@ -61,6 +61,7 @@ void unit_reopen(struct unit_volume *u, bool crash);
 
 /* The same by hand; options as of stet_open. */
 void unit_close(struct unit_volume *u);
+int unit_try_close(struct unit_volume *u); /* the result of stet_close */
 void unit_open(struct unit_volume *u, const struct stet_open_options *options);
 /* The calls go through a socket. */
 bool unit_is_remote(void);

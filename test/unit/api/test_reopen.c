@@ -72,12 +72,11 @@ static void flush_interval(void **state)
 {
 	struct unit_volume *u = *state;
 	struct stet_open_options options = { .flush_interval_ms = 30 };
-	struct stet_api_device_options more = { .keep_device = true };
 	struct stet_statfs fs = { 0 };
 	uint64_t serial;
 
-	OK(stet_close(u->vol));
-	OK(stet_api_open_device(u->device, &options, &more, &u->vol));
+	unit_close(u);
+	unit_open(u, &options);
 	unit_write(u->vol, NULL, "f", "x");
 	OK(stet_statfs(u->vol, &fs));
 	serial = fs.serial;
@@ -96,8 +95,8 @@ static void read_only(void **state)
 	struct stet_txn *txn;
 
 	unit_write(u->vol, NULL, "f", "x");
-	OK(stet_close(u->vol));
-	OK(stet_api_open_device(u->device, &options, &more, &u->vol));
+	unit_close(u);
+	unit_open(u, &options);
 	unit_expect(u->vol, NULL, "f", "x");
 	FAILS(-EROFS, stet_mkdirat(u->vol, NULL, STET_ROOT, "d", 0755));
 	FAILS(-EROFS, stet_begin(u->vol, 0, &txn));
