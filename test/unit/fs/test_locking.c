@@ -515,13 +515,6 @@ static const struct {
 	{ "mode of the directory", r_mode, { c_chmod_dir }, { c_make, c_unlink } },
 };
 
-/* What would have changed something locks for that. */
-static bool changes_too(read_fn *read)
-{
-	return read == r_exists || read == r_not_empty || read == r_below || read == r_mode ||
-	       read == r_put_there;
-}
-
 static void stopped(size_t i, size_t k)
 {
 	struct place p;
@@ -559,34 +552,6 @@ static void not_stopped(size_t i, size_t k)
 			 rc);
 	assert_int_equal(unit_order(p.u, x), 0);
 	unit_destroy(p.u);
-}
-
-/* Who only reads is in the way of nobody who only reads. */
-static void test_readers(void **state)
-{
-	const size_t n = sizeof(reads) / sizeof(reads[0]);
-
-	(void)state;
-	for (size_t i = 0; i < n * n; i++) {
-		read_fn *a = reads[i / n].read, *b = reads[i % n].read;
-		struct stet_txn *x, *y;
-		struct place p;
-		int rc;
-
-		if (changes_too(a) || changes_too(b))
-			continue;
-		make_place(&p);
-		x = unit_begin(p.u, L);
-		y = unit_begin(p.u, L);
-		assert_int_equal(a(&p, x), 0);
-		rc = b(&p, y);
-		if (rc)
-			fail_msg("%s after %s: %d", reads[i % n].name, reads[i / n].name, rc);
-		assert_int_equal(a(&p, x), 0);
-		assert_int_equal(unit_order(p.u, y), 0);
-		assert_int_equal(unit_order(p.u, x), 0);
-		unit_destroy(p.u);
-	}
 }
 
 static void test_repeatable(void **state)
