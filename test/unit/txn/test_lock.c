@@ -9,6 +9,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -477,8 +478,11 @@ static void random_run(uint64_t seed)
 
 static void test_random(void **state)
 {
+	const char *rounds = getenv("STET_TEST_ROUNDS");
+	uint64_t seeds = rounds ? strtoull(rounds, NULL, 10) : 80;
+
 	(void)state;
-	for (uint64_t seed = 1; seed <= 250; seed++)
+	for (uint64_t seed = 1; seed <= seeds; seed++)
 		random_run(seed);
 }
 
@@ -682,7 +686,7 @@ static void test_queue_of_ranges(void **state)
 /* Very many locks of one name, taken in any order: this ends soon. */
 static void test_many(void **state)
 {
-	enum { MANY = 200000 };
+	enum { MANY = 100000 };
 	struct stet_lock_owner a, b;
 	struct stet_locks *locks;
 	struct stet_ticket t;
