@@ -6,8 +6,9 @@
  *     is ordered while a flush is in flight is taken along by the next one.
  * W3. When a flush ends while somebody still waits, exactly one of those who wait is poked, and leads
  *     the next. So there is always somebody who flushes: a leader is awake, or nobody waits.
- * W4. A leader that cannot start a flush although none is in flight (a checkpoint is at a point where
- *     none may start) waits until a job ends (W3), with a time limit as a second line.
+ * W4. A leader that cannot start a flush although none is in flight (no memory; a checkpoint is at a point
+ *     where none may start) leaves it to the background thread, and waits until a job ends (W3), with a time
+ *     limit as a second line.
  * W5. Grouping. Threads that commit one after the other were all answered by the last flush, and are back a
  *     moment after it; a leader that started at once would take half of them along, the next one the other
  *     half. So it first waits until as many wait as did at the end of the last flush: for half of the
@@ -180,7 +181,8 @@ static void note_flush(struct stet_volume *vol, int64_t took_ns)
 		g->patience_ns = g->flush_ns / PATIENCE_SHARE;
 }
 
-static void gather(struct stet_volume *vol)
+/* Whether it has waited. */
+static bool gather(struct stet_volume *vol)
 {
 	struct stet_api_grouping *g = &vol->grouping;
 	int64_t deadline_ns = stet_clock_mono_ns(stet_api_real_clock_()) + g->patience_ns;
@@ -189,7 +191,7 @@ static void gather(struct stet_volume *vol)
 
 	stet_api_assert_locked_(vol);
 	if (g->waiting >= g->expected || g->patience_ns == 0 || stet_engine_flushing(vol->engine))
-		return;
+		return false;
 	g->gathering = true;
 	while (g->waiting < g->expected && in_time && !stet_engine_flushing(vol->engine))
 		in_time = stet_cond_timedwait(&vol->group_cond, &vol->lock, deadline_ns);
@@ -200,6 +202,7 @@ static void gather(struct stet_volume *vol)
 		g->patience_ns /= 2;
 	if (g->patience_ns < PATIENCE_MIN_NS)
 		g->patience_ns = 0;
+	return true;
 }
 
 static void arrive(struct stet_volume *vol, struct stet_api_waiter *w)
@@ -242,8 +245,10 @@ static void wait_for_leader(struct stet_volume *vol, struct stet_api_waiter *w)
 	stet_api_assert_locked_(vol);
 	w->poked = false;
 	stet_list_add_tail(&vol->flush_waiters, &w->link);
-	if (!busy(vol))
-		stet_api_worker_kick_(vol, true); /* W4 */
+	if (!busy(vol)) { /* W4 */
+		stet_engine_led(vol->engine, false);
+		stet_api_worker_kick_(vol, true);
+	}
 	while (!w->ticket.fired && !w->poked && in_time) {
 		if (busy(vol))
 			stet_cond_wait(&w->cond, &vol->lock);
@@ -251,20 +256,21 @@ static void wait_for_leader(struct stet_volume *vol, struct stet_api_waiter *w)
 			in_time = stet_cond_timedwait(&w->cond, &vol->lock, deadline_ns);
 	}
 	stet_list_del(&w->link);
+	stet_engine_led(vol->engine, vol->grouping.waiting > 0);
 }
 
-/* Whether it has led a flush. Who was poked while it gathered may have gone back to waiting: so if it does
- * not flush, another one is poked (W3). */
+/* Whether it has led a flush. Who was poked while it gathered has gone back to waiting without a time limit:
+ * so if it does not flush after that, another one is poked (W3). */
 static bool lead(struct stet_volume *vol, const struct stet_api_waiter *w)
 {
-	bool led;
+	bool gathered, led;
 
 	stet_api_assert_locked_(vol);
 	if (busy(vol))
 		return false;
-	gather(vol);
+	gathered = gather(vol);
 	led = !w->ticket.fired && stet_api_lead_flush_(vol);
-	if (!led)
+	if (!led && gathered)
 		poke_next(vol);
 	return led;
 }
