@@ -27,10 +27,13 @@ struct duel_ack {
 
 void duel_note_state_(struct duel *d)
 {
-	const struct duel_past p = { stet_engine_serial(d->w->engine), d->now };
+	struct duel_past p = { .state = d->now };
 
+	if (!d->w->engine) /* it could not be opened again: the device fails */
+		return;
 	if (!d->late_acks || (d->past.n > 0 && d->past.v[d->past.n - 1].state == d->now))
 		return;
+	p.serial = stet_engine_serial(d->w->engine);
 	if (d->past.n == PAST_MAX) {
 		model_put(d->past.v[0].state);
 		memmove(d->past.v, d->past.v + 1, (PAST_MAX - 1) * sizeof(d->past.v[0]));
