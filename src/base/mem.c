@@ -11,6 +11,9 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+
+#define PAGE_BYTES 4096u
 
 static _Thread_local struct {
 	uint64_t tried;     /* since the hook was set */
@@ -59,6 +62,49 @@ void *stet_alloc_aligned(size_t align_bytes, size_t size_bytes)
 		return NULL;
 	return p;
 }
+
+/* The address sanitizer watches over the heap only. */
+#if defined(__SANITIZE_ADDRESS__)
+#define PAGES_FROM_HEAP 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define PAGES_FROM_HEAP 1
+#endif
+#endif
+
+#ifdef PAGES_FROM_HEAP
+void *stet_alloc_pages(size_t size_bytes)
+{
+	void *p = stet_alloc_aligned(PAGE_BYTES, size_bytes);
+
+	return p ? memset(p, 0, size_bytes) : NULL;
+}
+
+void stet_free_pages(void *p, size_t size_bytes)
+{
+	(void)size_bytes;
+	free(p);
+}
+#else
+/* The heap keeps what is freed between pieces that live on; of these, nothing. */
+void *stet_alloc_pages(size_t size_bytes)
+{
+	void *p = MAP_FAILED;
+
+	STET_ASSERT_CMP(size_bytes, >, 0);
+	if (may_allocate())
+		p = mmap(NULL, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0);
+	return p == MAP_FAILED ? NULL : p;
+}
+
+void stet_free_pages(void *p, size_t size_bytes)
+{
+	int rc = p ? munmap(p, size_bytes) : 0;
+
+	STET_ASSERT_CMP(rc, ==, 0);
+}
+#endif
 
 void *stet_memdup(const void *p, size_t size_bytes)
 {

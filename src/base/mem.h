@@ -21,6 +21,13 @@ __attribute__((malloc, warn_unused_result)) void *stet_calloc(size_t n, size_t s
 /** Resizes p (NULL: allocates). On failure p stays as it was and still belongs to the caller. */
 __attribute__((warn_unused_result)) void *stet_realloc(void *p, size_t size_bytes);
 
+/**
+ * Zeroed memory of whole pages, for large buffers that come and go: it leaves no holes in the heap. The caller
+ * owns it, and gives it back with its size.
+ */
+__attribute__((warn_unused_result)) void *stet_alloc_pages(size_t size_bytes);
+void stet_free_pages(void *p, size_t size_bytes); /* NULL ok */
+
 /** Memory aligned to align_bytes, a power of two >= sizeof(void *). The caller owns it. */
 __attribute__((malloc, warn_unused_result)) void *stet_alloc_aligned(size_t align_bytes,
 								     size_t size_bytes);

@@ -28,6 +28,28 @@ static size_t small_bytes(uint16_t block_count, bool two_copies)
 	return sizeof(struct stet_databuf) + block_count * per_block;
 }
 
+/* Large ones are mapped: as they come and go between small things that stay, the heap would grow to several
+ * times their size. Small ones would waste a system call each. */
+#define MAPPED_BYTES ((size_t)64 << 10)
+
+static void *alloc_data(size_t bytes)
+{
+	void *data;
+
+	if (bytes >= MAPPED_BYTES)
+		return stet_alloc_pages(bytes);
+	data = stet_alloc_aligned(STET_BLOCK_SIZE, bytes);
+	return data ? memset(data, 0, bytes) : NULL;
+}
+
+static void release_data(void *data, size_t bytes)
+{
+	if (bytes >= MAPPED_BYTES)
+		stet_free_pages(data, bytes);
+	else
+		stet_free(data);
+}
+
 /* A buffer without data and addresses, not yet charged. */
 static struct stet_databuf *make(struct stet_cache *cache, uint16_t block_count, bool two_copies)
 {
@@ -60,12 +82,11 @@ int stet_databuf_create(struct stet_cache *cache, uint16_t block_count, struct s
 	buf = make(cache, block_count, two_copies);
 	if (!buf)
 		return STET_FAIL(-ENOMEM, "cache: no memory for a buffer");
-	buf->data = stet_alloc_aligned(STET_BLOCK_SIZE, data_bytes(buf));
+	buf->data = alloc_data(data_bytes(buf));
 	if (!buf->data) {
 		stet_free(buf);
 		return STET_FAIL(-ENOMEM, "cache: no memory for a buffer");
 	}
-	memset(buf->data, 0, data_bytes(buf));
 	cache->usage.buffer_bytes += small + data_bytes(buf);
 	*ret = buf;
 	return 0;
@@ -109,7 +130,7 @@ static void free_data(struct stet_databuf *buf)
 	STET_ASSERT_CMP(buf->frozen, ==, 0); /* D2 */
 	STET_ASSERT_CMP(buf->cache->usage.buffer_bytes, >=, data_bytes(buf));
 	stet_cache_clock_del_(buf->cache, &buf->lru);
-	stet_free(buf->data);
+	release_data(buf->data, data_bytes(buf));
 	buf->data = NULL;
 	buf->cache->usage.buffer_bytes -= data_bytes(buf);
 }
