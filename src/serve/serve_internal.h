@@ -41,6 +41,7 @@ struct stet_ll_service {
 
 	/* --- atomic --- */
 	_Atomic bool no_begin, stopping;
+	_Atomic unsigned begins; /* transactions that are being begun (session.c, S6) */
 };
 
 /// Sessions and their handles (session.c) ///

@@ -7,6 +7,8 @@
  * S3. A transaction is aborted while no commit, and no giving up of a part, is in progress in it.
  * S4. A session ends with its last connection, so when no call of it is in progress.
  * S5. What a user has open is counted over all his sessions, before it is opened.
+ * S6. Who has forbidden to begin transactions and then asks for those that are open, misses none: it is counted
+ *     as being begun before it is asked whether that is forbidden, until it is in a table. (It takes no time.)
  *
  * Locks: service.lock, then session.lock; neither is held while the library is called.
  */
@@ -15,6 +17,8 @@
 #include <string.h>
 #include <sys/random.h>
 #include <unistd.h>
+
+#define BEGIN_PAUSE_US 50
 
 /* --- services --- */
 
@@ -77,6 +81,8 @@ size_t stet_ll_service_transactions(struct stet_ll_service *service, uint64_t *i
 	struct stet_list *pos;
 	size_t count = 0;
 
+	while (service->begins > 0) /* S6 */
+		usleep(BEGIN_PAUSE_US);
 	stet_mutex_lock(&service->lock);
 	STET_LIST_FOREACH(pos, &service->sessions)
 		count = list_txns(stet_container_of(pos, struct stet_serve_session, link), ids,

@@ -28,49 +28,52 @@ static int64_t add_txn(struct stet_serve_call *c, struct stet_txn *txn)
 	return 0;
 }
 
-static int may_begin(struct stet_serve_call *c)
+/* One more transaction: a new one, or (of not NULL) what that one began with. */
+static int64_t begin_counted(struct stet_serve_call *c, uint32_t flags, struct stet_txn *of)
 {
+	struct stet_txn *txn;
+	int rc;
+
 	if (c->service->no_begin)
 		return STET_FAIL(-ESHUTDOWN, "the volume is about to be closed");
-	return stet_serve_admit_(c->session, true);
+	rc = stet_serve_admit_(c->session, true);
+	if (rc)
+		return rc;
+	rc = of ? stet_begin_base(of, &txn) : stet_begin(c->vol, flags, &txn);
+	if (rc) {
+		stet_serve_dismiss_(c->session, true);
+		return rc;
+	}
+	return add_txn(c, txn);
+}
+
+/* session.c, S6 */
+static int64_t begin(struct stet_serve_call *c, uint32_t flags, struct stet_txn *of)
+{
+	int64_t rc;
+
+	c->service->begins++;
+	rc = begin_counted(c, flags, of);
+	c->service->begins--;
+	return rc;
 }
 
 int64_t stet_serve_do_begin_(struct stet_serve_call *c)
 {
 	uint32_t flags = stet_wire_get_u32(&c->in);
-	struct stet_txn *txn;
 	int rc = stet_serve_ready_(c);
 
 	if (!rc && c->session->read_only && !(flags & STET_BEGIN_READ_ONLY))
 		rc = STET_FAIL(-EROFS, "the volume was opened to be read only");
-	if (!rc)
-		rc = may_begin(c);
-	if (rc)
-		return rc;
-	rc = stet_begin(c->vol, flags, &txn);
-	if (rc) {
-		stet_serve_dismiss_(c->session, true);
-		return rc;
-	}
-	return add_txn(c, txn);
+	return rc ? rc : begin(c, flags, NULL);
 }
 
 int64_t stet_serve_do_begin_base_(struct stet_serve_call *c)
 {
 	struct stet_serve_handle *of = stet_serve_handle_(c, STET_SERVE_TXN);
-	struct stet_txn *txn;
 	int rc = stet_serve_ready_(c);
 
-	if (!rc)
-		rc = may_begin(c);
-	if (rc)
-		return rc;
-	rc = stet_begin_base(of->txn, &txn);
-	if (rc) {
-		stet_serve_dismiss_(c->session, true);
-		return rc;
-	}
-	return add_txn(c, txn);
+	return rc ? rc : begin(c, 0, of->txn);
 }
 
 /* --- end (session.c, S3) --- */
