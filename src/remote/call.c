@@ -24,19 +24,35 @@ void stet_remote_begin_(struct stet_remote_call *c, struct stet_remote_volume *v
 	begin(c, vol, kind, false);
 }
 
-void stet_remote_begin_end_(struct stet_remote_call *c, struct stet_remote_volume *vol,
+void stet_remote_begin_on_(struct stet_remote_call *c, const struct stet_remote_handle *h,
+			   uint32_t kind)
+{
+	stet_remote_begin_(c, h->vol, kind);
+	stet_wire_put_u64(&c->out, h->id);
+}
+
+void stet_remote_begin_end_(struct stet_remote_call *c, const struct stet_remote_handle *h,
 			    uint32_t kind)
 {
-	begin(c, vol, kind, true);
+	begin(c, h->vol, kind, true);
+	stet_wire_put_u64(&c->out, h->id);
+}
+
+void stet_remote_begin_at_(struct stet_remote_call *c, struct stet_volume *vol, uint32_t kind,
+			   struct stet_txn *txn, uint64_t dir, const char *path)
+{
+	stet_remote_begin_(c, stet_remote_volume_(vol), kind);
+	stet_remote_put_txn_(c, txn);
+	stet_remote_put_path_(c, dir, path);
 }
 
 void stet_remote_put_txn_(struct stet_remote_call *c, struct stet_txn *txn)
 {
 	const struct stet_remote_txn *t = stet_remote_txn_(txn);
 
-	if (t && t->vol != c->vol && !c->rc)
+	if (t && t->h.vol != c->vol && !c->rc)
 		c->rc = STET_FAIL(-EINVAL, "the transaction is of another volume");
-	stet_wire_put_u64(&c->out, t ? t->id : 0);
+	stet_wire_put_u64(&c->out, t ? t->h.id : 0);
 }
 
 void stet_remote_put_path_(struct stet_remote_call *c, uint64_t dir, const char *path)
@@ -154,4 +170,78 @@ int64_t stet_remote_end_(struct stet_remote_call *c, int64_t rc)
 	if (c->conn)
 		stet_remote_give_back_(c->vol, c->conn, c->broken);
 	return rc;
+}
+
+int64_t stet_remote_finish_(struct stet_remote_call *c)
+{
+	return stet_remote_end_(c, stet_remote_do_(c));
+}
+
+int stet_remote_finish_number_(struct stet_remote_call *c, uint64_t *ret)
+{
+	uint64_t number = 0;
+	int64_t rc = stet_remote_do_(c);
+
+	if (!rc)
+		number = stet_wire_get_u64(&c->in);
+	rc = stet_remote_end_(c, rc);
+	if (!rc)
+		*ret = number;
+	return (int)rc;
+}
+
+int stet_remote_finish_stat_(struct stet_remote_call *c, struct stet_stat *ret)
+{
+	struct stet_stat st = { 0 };
+	int64_t rc = stet_remote_do_(c);
+
+	if (!rc)
+		stet_wire_get_stat(&c->in, &st);
+	rc = stet_remote_end_(c, rc);
+	if (!rc)
+		*ret = st;
+	return (int)rc;
+}
+
+ssize_t stet_remote_finish_value_(struct stet_remote_call *c, void *buf, size_t cap, size_t extra)
+{
+	int64_t rc;
+
+	c->to = buf;
+	c->to_cap = cap;
+	rc = stet_remote_do_(c);
+	if (rc >= 0 && c->to_len != (cap > 0 ? (uint64_t)rc + extra : 0))
+		c->in.bad = true;
+	return stet_remote_end_(c, rc);
+}
+
+int stet_remote_finish_open_(struct stet_remote_call *c, struct stet_remote_handle *h,
+			     uint64_t *ret_number)
+{
+	uint64_t number = 0;
+	int64_t rc = stet_remote_do_(c);
+
+	if (!rc) {
+		h->id = stet_wire_get_u64(&c->in);
+		if (ret_number)
+			number = stet_wire_get_u64(&c->in);
+	}
+	rc = stet_remote_end_(c, rc);
+	if (rc)
+		return (int)rc;
+	h->head.is_remote = true;
+	h->vol = c->vol;
+	if (ret_number)
+		*ret_number = number;
+	stet_remote_handle_opened_(c->vol);
+	return 0;
+}
+
+void stet_remote_close_(struct stet_remote_handle *h, uint32_t kind)
+{
+	struct stet_remote_call c;
+
+	stet_remote_begin_end_(&c, h, kind);
+	(void)stet_remote_finish_(&c);
+	stet_remote_handle_closed_(h->vol);
 }

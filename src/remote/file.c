@@ -3,60 +3,42 @@
 
 #include <fcntl.h>
 #include <limits.h>
-#include <string.h>
 
 /* --- files --- */
 
-int stet_remote_openat(struct stet_volume *volume, struct stet_txn *txn, uint64_t dir,
+int stet_remote_openat(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
 		       const char *path, int flags, mode_t mode, struct stet_file **ret_file)
 {
-	struct stet_remote_volume *vol = stet_remote_volume_(volume);
 	struct stet_remote_file *file = stet_calloc(1, sizeof(*file));
 	struct stet_remote_call c;
-	int64_t rc;
+	int rc;
 
 	if (!file)
 		return STET_FAIL(-ENOMEM, "no memory for a file");
-	file->head.is_remote = true;
-	file->vol = vol;
 	file->in_txn = txn;
 	file->append = flags & O_APPEND;
-	stet_remote_begin_(&c, vol, STET_WIRE_OPENAT);
-	stet_remote_put_txn_(&c, txn);
-	stet_remote_put_path_(&c, dir, path);
+	stet_remote_begin_at_(&c, vol, STET_WIRE_OPENAT, txn, dir, path);
 	stet_wire_put_u32(&c.out, (uint32_t)flags);
 	stet_wire_put_u32(&c.out, mode);
-	rc = stet_remote_do_(&c);
-	if (!rc) {
-		file->id = stet_wire_get_u64(&c.in);
-		file->ino = stet_wire_get_u64(&c.in);
-	}
-	rc = stet_remote_end_(&c, rc);
-	if (rc) {
+	rc = stet_remote_finish_open_(&c, &file->h, &file->ino);
+	if (rc)
 		stet_free(file);
-		return (int)rc;
-	}
-	stet_remote_handle_opened_(vol);
-	*ret_file = (struct stet_file *)(void *)file;
-	return 0;
+	else
+		*ret_file = (struct stet_file *)(void *)file;
+	return rc;
 }
 
 /* Begins a call on a file. */
 static void begin(struct stet_remote_call *c, struct stet_file *file, uint32_t kind)
 {
-	stet_remote_begin_(c, stet_remote_file_(file)->vol, kind);
-	stet_wire_put_u64(&c->out, stet_remote_file_(file)->id);
+	stet_remote_begin_on_(c, &stet_remote_file_(file)->h, kind);
 }
 
 void stet_remote_file_close(struct stet_file *handle)
 {
 	struct stet_remote_file *file = stet_remote_file_(handle);
-	struct stet_remote_call c;
 
-	stet_remote_begin_end_(&c, file->vol, STET_WIRE_FILE_CLOSE);
-	stet_wire_put_u64(&c.out, file->id);
-	(void)stet_remote_end_(&c, stet_remote_do_(&c));
-	stet_remote_handle_closed_(file->vol);
+	stet_remote_close_(&file->h, STET_WIRE_FILE_CLOSE);
 	stet_free(file);
 }
 
@@ -95,7 +77,7 @@ static int64_t write_piece(struct stet_file *file, bool append, const void *data
 	stet_wire_put_u32(&c.out, more);
 	c.data = data;
 	c.data_len = len;
-	return stet_remote_end_(&c, stet_remote_do_(&c));
+	return stet_remote_finish_(&c);
 }
 
 /* Cut as the library cuts what is written in its own process. */
@@ -139,7 +121,7 @@ int stet_remote_truncate(struct stet_file *file, uint64_t size)
 
 	begin(&c, file, STET_WIRE_TRUNCATE);
 	stet_wire_put_u64(&c.out, size);
-	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
+	return (int)stet_remote_finish_(&c);
 }
 
 int stet_remote_punch(struct stet_file *file, uint64_t off, uint64_t len)
@@ -149,7 +131,7 @@ int stet_remote_punch(struct stet_file *file, uint64_t off, uint64_t len)
 	begin(&c, file, STET_WIRE_PUNCH);
 	stet_wire_put_u64(&c.out, off);
 	stet_wire_put_u64(&c.out, len);
-	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
+	return (int)stet_remote_finish_(&c);
 }
 
 int stet_remote_fallocate(struct stet_file *file, int mode, uint64_t off, uint64_t len)
@@ -160,7 +142,7 @@ int stet_remote_fallocate(struct stet_file *file, int mode, uint64_t off, uint64
 	stet_wire_put_u32(&c.out, (uint32_t)mode);
 	stet_wire_put_u64(&c.out, off);
 	stet_wire_put_u64(&c.out, len);
-	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
+	return (int)stet_remote_finish_(&c);
 }
 
 int stet_remote_fsync(struct stet_file *file)
@@ -168,25 +150,17 @@ int stet_remote_fsync(struct stet_file *file)
 	struct stet_remote_call c;
 
 	begin(&c, file, STET_WIRE_FSYNC);
-	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
+	return (int)stet_remote_finish_(&c);
 }
 
 int stet_remote_seek(struct stet_file *file, uint64_t off, int what, uint64_t *ret_off)
 {
 	struct stet_remote_call c;
-	uint64_t found = 0;
-	int64_t rc;
 
 	begin(&c, file, STET_WIRE_SEEK);
 	stet_wire_put_u64(&c.out, off);
 	stet_wire_put_u32(&c.out, (uint32_t)what);
-	rc = stet_remote_do_(&c);
-	if (!rc)
-		found = stet_wire_get_u64(&c.in);
-	rc = stet_remote_end_(&c, rc);
-	if (!rc)
-		*ret_off = found;
-	return (int)rc;
+	return stet_remote_finish_number_(&c, ret_off);
 }
 
 int64_t stet_remote_copy_range(struct stet_file *from, uint64_t from_off, struct stet_file *to,
@@ -194,30 +168,22 @@ int64_t stet_remote_copy_range(struct stet_file *from, uint64_t from_off, struct
 {
 	struct stet_remote_call c;
 
-	if (stet_remote_file_(from)->vol != stet_remote_file_(to)->vol)
+	if (stet_remote_file_(from)->h.vol != stet_remote_file_(to)->h.vol)
 		return STET_FAIL(-EXDEV, "the files are of different volumes");
 	begin(&c, from, STET_WIRE_COPY_RANGE);
 	stet_wire_put_u64(&c.out, from_off);
-	stet_wire_put_u64(&c.out, stet_remote_file_(to)->id);
+	stet_wire_put_u64(&c.out, stet_remote_file_(to)->h.id);
 	stet_wire_put_u64(&c.out, to_off);
 	stet_wire_put_u64(&c.out, len);
-	return stet_remote_end_(&c, stet_remote_do_(&c));
+	return stet_remote_finish_(&c);
 }
 
 int stet_remote_file_stat(struct stet_file *file, struct stet_stat *ret)
 {
 	struct stet_remote_call c;
-	struct stet_stat st = { 0 };
-	int64_t rc;
 
 	begin(&c, file, STET_WIRE_FILE_STAT);
-	rc = stet_remote_do_(&c);
-	if (!rc)
-		stet_wire_get_stat(&c.in, &st);
-	rc = stet_remote_end_(&c, rc);
-	if (!rc)
-		*ret = st;
-	return (int)rc;
+	return stet_remote_finish_stat_(&c, ret);
 }
 
 /* --- listings --- */
@@ -228,39 +194,29 @@ static void free_dir(struct stet_remote_dir *it)
 	stet_free(it);
 }
 
-int stet_remote_dir_open(struct stet_volume *volume, struct stet_txn *txn, uint64_t dir,
+int stet_remote_dir_open(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
 			 const char *path, const struct stet_dir_filter *filter,
 			 struct stet_dir **ret_dir)
 {
 	const char *glob = filter && filter->glob ? filter->glob : "";
-	struct stet_remote_volume *vol = stet_remote_volume_(volume);
 	struct stet_remote_dir *it = stet_calloc(1, sizeof(*it));
 	struct stet_remote_call c;
-	int64_t rc;
+	int rc;
 
 	if (!it)
 		return STET_FAIL(-ENOMEM, "no memory for a listing");
-	it->head.is_remote = true;
-	it->vol = vol;
 	it->result = 1;
 	stet_mutex_init(&it->lock, STET_REMOTE_LISTING_RANK, "listing");
-	stet_remote_begin_(&c, vol, STET_WIRE_DIR_OPEN);
-	stet_remote_put_txn_(&c, txn);
-	stet_remote_put_path_(&c, dir, path);
+	stet_remote_begin_at_(&c, vol, STET_WIRE_DIR_OPEN, txn, dir, path);
 	stet_wire_put_u32(&c.out, filter ? filter->types : 0);
 	stet_wire_put_u32(&c.out, filter && filter->glob);
 	stet_wire_put_text(&c.out, glob);
-	rc = stet_remote_do_(&c);
-	if (!rc)
-		it->id = stet_wire_get_u64(&c.in);
-	rc = stet_remote_end_(&c, rc);
-	if (rc) {
+	rc = stet_remote_finish_open_(&c, &it->h, NULL);
+	if (rc)
 		free_dir(it);
-		return (int)rc;
-	}
-	stet_remote_handle_opened_(vol);
-	*ret_dir = (struct stet_dir *)(void *)it;
-	return 0;
+	else
+		*ret_dir = (struct stet_dir *)(void *)it;
+	return rc;
 }
 
 static int64_t fetch_locked(struct stet_remote_dir *it)
@@ -270,8 +226,7 @@ static int64_t fetch_locked(struct stet_remote_dir *it)
 
 	stet_assert_held(&it->lock);
 	it->next = it->count = 0;
-	stet_remote_begin_(&c, it->vol, STET_WIRE_DIR_NEXT);
-	stet_wire_put_u64(&c.out, it->id);
+	stet_remote_begin_on_(&c, &it->h, STET_WIRE_DIR_NEXT);
 	rc = stet_remote_do_(&c);
 	if (rc >= 0) {
 		it->result = stet_wire_get_u32(&c.in) != 0;
@@ -303,11 +258,7 @@ int stet_remote_dir_next(struct stet_dir *handle, struct stet_dir_entry *ret)
 void stet_remote_dir_close(struct stet_dir *handle)
 {
 	struct stet_remote_dir *it = stet_remote_dir_(handle);
-	struct stet_remote_call c;
 
-	stet_remote_begin_end_(&c, it->vol, STET_WIRE_DIR_CLOSE);
-	stet_wire_put_u64(&c.out, it->id);
-	(void)stet_remote_end_(&c, stet_remote_do_(&c));
-	stet_remote_handle_closed_(it->vol);
+	stet_remote_close_(&it->h, STET_WIRE_DIR_CLOSE);
 	free_dir(it);
 }

@@ -1,53 +1,16 @@
 /* names.c - attributes and names in a volume that another process holds. */
 #include "remote/remote_internal.h"
 
-#include <string.h>
-
-/* Begins a call on a path. */
-static void begin(struct stet_remote_call *c, struct stet_volume *vol, uint32_t kind,
-		  struct stet_txn *txn, uint64_t dir, const char *path)
-{
-	stet_remote_begin_(c, stet_remote_volume_(vol), kind);
-	stet_remote_put_txn_(c, txn);
-	stet_remote_put_path_(c, dir, path);
-}
-
-static int finish(struct stet_remote_call *c)
-{
-	return (int)stet_remote_end_(c, stet_remote_do_(c));
-}
-
-/* The answer is a length, and, where there is room for it, what is that long. extra: bytes behind it. */
-static ssize_t finish_value(struct stet_remote_call *c, void *buf, size_t cap, size_t extra)
-{
-	int64_t rc;
-
-	c->to = buf;
-	c->to_cap = cap;
-	rc = stet_remote_do_(c);
-	if (rc >= 0 && c->to_len != (cap > 0 ? (uint64_t)rc + extra : 0))
-		c->in.bad = true;
-	return stet_remote_end_(c, rc);
-}
-
 /* --- attributes --- */
 
 int stet_remote_statat(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
 		       const char *path, unsigned flags, struct stet_stat *ret)
 {
 	struct stet_remote_call c;
-	struct stet_stat st = { 0 };
-	int64_t rc;
 
-	begin(&c, vol, STET_WIRE_STATAT, txn, dir, path);
+	stet_remote_begin_at_(&c, vol, STET_WIRE_STATAT, txn, dir, path);
 	stet_wire_put_u32(&c.out, flags);
-	rc = stet_remote_do_(&c);
-	if (!rc)
-		stet_wire_get_stat(&c.in, &st);
-	rc = stet_remote_end_(&c, rc);
-	if (!rc)
-		*ret = st;
-	return (int)rc;
+	return stet_remote_finish_stat_(&c, ret);
 }
 
 int stet_remote_setattrat(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
@@ -55,10 +18,10 @@ int stet_remote_setattrat(struct stet_volume *vol, struct stet_txn *txn, uint64_
 {
 	struct stet_remote_call c;
 
-	begin(&c, vol, STET_WIRE_SETATTRAT, txn, dir, path);
+	stet_remote_begin_at_(&c, vol, STET_WIRE_SETATTRAT, txn, dir, path);
 	stet_wire_put_u32(&c.out, flags);
 	stet_wire_put_setattr(&c.out, attr);
-	return finish(&c);
+	return (int)stet_remote_finish_(&c);
 }
 
 ssize_t stet_remote_getxattr(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
@@ -67,11 +30,11 @@ ssize_t stet_remote_getxattr(struct stet_volume *vol, struct stet_txn *txn, uint
 {
 	struct stet_remote_call c;
 
-	begin(&c, vol, STET_WIRE_GETXATTR, txn, dir, path);
+	stet_remote_begin_at_(&c, vol, STET_WIRE_GETXATTR, txn, dir, path);
 	stet_wire_put_u32(&c.out, flags);
 	stet_wire_put_text(&c.out, name);
 	stet_wire_put_u64(&c.out, cap);
-	return finish_value(&c, buf, cap, 0);
+	return stet_remote_finish_value_(&c, buf, cap, 0);
 }
 
 int stet_remote_setxattr(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
@@ -80,14 +43,14 @@ int stet_remote_setxattr(struct stet_volume *vol, struct stet_txn *txn, uint64_t
 {
 	struct stet_remote_call c;
 
-	begin(&c, vol, STET_WIRE_SETXATTR, txn, dir, path);
+	stet_remote_begin_at_(&c, vol, STET_WIRE_SETXATTR, txn, dir, path);
 	if (!c.rc && len > STET_WIRE_DATA_MAX)
 		c.rc = STET_FAIL(-E2BIG, "a value of %zu bytes", len);
 	stet_wire_put_u32(&c.out, flags);
 	stet_wire_put_text(&c.out, name);
 	c.data = value;
 	c.data_len = len;
-	return finish(&c);
+	return (int)stet_remote_finish_(&c);
 }
 
 ssize_t stet_remote_listxattr(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
@@ -95,10 +58,10 @@ ssize_t stet_remote_listxattr(struct stet_volume *vol, struct stet_txn *txn, uin
 {
 	struct stet_remote_call c;
 
-	begin(&c, vol, STET_WIRE_LISTXATTR, txn, dir, path);
+	stet_remote_begin_at_(&c, vol, STET_WIRE_LISTXATTR, txn, dir, path);
 	stet_wire_put_u32(&c.out, flags);
 	stet_wire_put_u64(&c.out, cap);
-	return finish_value(&c, buf, cap, 0);
+	return stet_remote_finish_value_(&c, buf, cap, 0);
 }
 
 int stet_remote_removexattr(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
@@ -106,10 +69,10 @@ int stet_remote_removexattr(struct stet_volume *vol, struct stet_txn *txn, uint6
 {
 	struct stet_remote_call c;
 
-	begin(&c, vol, STET_WIRE_REMOVEXATTR, txn, dir, path);
+	stet_remote_begin_at_(&c, vol, STET_WIRE_REMOVEXATTR, txn, dir, path);
 	stet_wire_put_u32(&c.out, flags);
 	stet_wire_put_text(&c.out, name);
-	return finish(&c);
+	return (int)stet_remote_finish_(&c);
 }
 
 /* --- names --- */
@@ -119,9 +82,9 @@ int stet_remote_mkdirat(struct stet_volume *vol, struct stet_txn *txn, uint64_t 
 {
 	struct stet_remote_call c;
 
-	begin(&c, vol, STET_WIRE_MKDIRAT, txn, dir, path);
+	stet_remote_begin_at_(&c, vol, STET_WIRE_MKDIRAT, txn, dir, path);
 	stet_wire_put_u32(&c.out, mode);
-	return finish(&c);
+	return (int)stet_remote_finish_(&c);
 }
 
 int stet_remote_mknodat(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
@@ -129,10 +92,10 @@ int stet_remote_mknodat(struct stet_volume *vol, struct stet_txn *txn, uint64_t 
 {
 	struct stet_remote_call c;
 
-	begin(&c, vol, STET_WIRE_MKNODAT, txn, dir, path);
+	stet_remote_begin_at_(&c, vol, STET_WIRE_MKNODAT, txn, dir, path);
 	stet_wire_put_u32(&c.out, mode);
 	stet_wire_put_u64(&c.out, rdev);
-	return finish(&c);
+	return (int)stet_remote_finish_(&c);
 }
 
 int stet_remote_symlinkat(struct stet_volume *vol, struct stet_txn *txn, const char *target,
@@ -140,9 +103,9 @@ int stet_remote_symlinkat(struct stet_volume *vol, struct stet_txn *txn, const c
 {
 	struct stet_remote_call c;
 
-	begin(&c, vol, STET_WIRE_SYMLINKAT, txn, dir, path);
+	stet_remote_begin_at_(&c, vol, STET_WIRE_SYMLINKAT, txn, dir, path);
 	stet_wire_put_text(&c.out, target);
-	return finish(&c);
+	return (int)stet_remote_finish_(&c);
 }
 
 ssize_t stet_remote_readlinkat(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
@@ -150,9 +113,9 @@ ssize_t stet_remote_readlinkat(struct stet_volume *vol, struct stet_txn *txn, ui
 {
 	struct stet_remote_call c;
 
-	begin(&c, vol, STET_WIRE_READLINKAT, txn, dir, path);
+	stet_remote_begin_at_(&c, vol, STET_WIRE_READLINKAT, txn, dir, path);
 	stet_wire_put_u64(&c.out, cap);
-	return finish_value(&c, buf, cap, 1);
+	return stet_remote_finish_value_(&c, buf, cap, 1);
 }
 
 static int two_paths(struct stet_volume *vol, uint32_t kind, struct stet_txn *txn,
@@ -161,10 +124,10 @@ static int two_paths(struct stet_volume *vol, uint32_t kind, struct stet_txn *tx
 {
 	struct stet_remote_call c;
 
-	begin(&c, vol, kind, txn, from_dir, from);
+	stet_remote_begin_at_(&c, vol, kind, txn, from_dir, from);
 	stet_remote_put_path_(&c, to_dir, to);
 	stet_wire_put_u32(&c.out, flags);
-	return finish(&c);
+	return (int)stet_remote_finish_(&c);
 }
 
 int stet_remote_linkat(struct stet_volume *vol, struct stet_txn *txn, uint64_t from_dir,
@@ -184,7 +147,7 @@ int stet_remote_unlinkat(struct stet_volume *vol, struct stet_txn *txn, uint64_t
 {
 	struct stet_remote_call c;
 
-	begin(&c, vol, STET_WIRE_UNLINKAT, txn, dir, path);
+	stet_remote_begin_at_(&c, vol, STET_WIRE_UNLINKAT, txn, dir, path);
 	stet_wire_put_u32(&c.out, flags);
-	return finish(&c);
+	return (int)stet_remote_finish_(&c);
 }

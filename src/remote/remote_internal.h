@@ -42,26 +42,27 @@ struct stet_remote_volume {
 	_Atomic uint64_t changes; /* calls that may have changed something */
 };
 
-struct stet_remote_txn {
+/* What each handle that the server gives begins with. */
+struct stet_remote_handle {
+	/* --- set at open, then constant --- */
 	struct stet_handle head;
 	struct stet_remote_volume *vol;
-	uint64_t id;     /* of the handle, to the server */
+	uint64_t id; /* to the server */
+};
+
+struct stet_remote_txn {
+	struct stet_remote_handle h;
 	uint64_t number; /* of the transaction */
 };
 
 struct stet_remote_file {
-	struct stet_handle head;
-	struct stet_remote_volume *vol;
-	uint64_t id;
+	struct stet_remote_handle h;
 	uint64_t ino;
 	bool in_txn, append;
 };
 
 struct stet_remote_dir {
-	/* --- set at open, then constant --- */
-	struct stet_handle head;
-	struct stet_remote_volume *vol;
-	uint64_t id;
+	struct stet_remote_handle h;
 
 	struct stet_mutex lock;
 	/* --- under lock --- */
@@ -71,17 +72,13 @@ struct stet_remote_dir {
 };
 
 struct stet_remote_table {
-	struct stet_handle head;
-	struct stet_remote_volume *vol;
-	uint64_t id;
+	struct stet_remote_handle h;
 	uint64_t ino;
 };
 
 struct stet_remote_cursor {
 	/* --- set at open, then constant --- */
-	struct stet_handle head;
-	struct stet_remote_volume *vol;
-	uint64_t id;
+	struct stet_remote_handle h;
 	bool in_txn;
 
 	struct stet_mutex lock;
@@ -176,9 +173,15 @@ struct stet_remote_call {
 };
 
 void stet_remote_begin_(struct stet_remote_call *c, struct stet_remote_volume *vol, uint32_t kind);
-/* The same for what ends a handle. */
-void stet_remote_begin_end_(struct stet_remote_call *c, struct stet_remote_volume *vol,
+/* Begins a call on a handle. */
+void stet_remote_begin_on_(struct stet_remote_call *c, const struct stet_remote_handle *h,
+			   uint32_t kind);
+/* The same for what ends it. */
+void stet_remote_begin_end_(struct stet_remote_call *c, const struct stet_remote_handle *h,
 			    uint32_t kind);
+/* Begins a call on a path. */
+void stet_remote_begin_at_(struct stet_remote_call *c, struct stet_volume *vol, uint32_t kind,
+			   struct stet_txn *txn, uint64_t dir, const char *path);
 /* The transaction of a call; NULL: none. */
 void stet_remote_put_txn_(struct stet_remote_call *c, struct stet_txn *txn);
 /* The start of a path, and the path. */
@@ -187,5 +190,17 @@ void stet_remote_put_path_(struct stet_remote_call *c, uint64_t dir, const char 
 STET_CHECKED int64_t stet_remote_do_(struct stet_remote_call *c);
 /* Gives the connection back. rc, or -EPROTO if it says that all is well but c->in was not as expected. */
 int64_t stet_remote_end_(struct stet_remote_call *c, int64_t rc);
+
+/* Both, for calls with these answers: the result alone; a number; attributes. *ret is written on success. */
+int64_t stet_remote_finish_(struct stet_remote_call *c);
+STET_CHECKED int stet_remote_finish_number_(struct stet_remote_call *c, uint64_t *ret);
+STET_CHECKED int stet_remote_finish_stat_(struct stet_remote_call *c, struct stet_stat *ret);
+/* The answer is a length, and, where there is room for it, what is that long. extra: bytes behind it. */
+ssize_t stet_remote_finish_value_(struct stet_remote_call *c, void *buf, size_t cap, size_t extra);
+/* A handle, h; then it counts as open. ret_number: a number behind it, of those that have one; or NULL. */
+STET_CHECKED int stet_remote_finish_open_(struct stet_remote_call *c, struct stet_remote_handle *h,
+					  uint64_t *ret_number);
+/* The call that closes a handle; what h is part of is still the caller's. */
+void stet_remote_close_(struct stet_remote_handle *h, uint32_t kind);
 
 #endif

@@ -12,47 +12,31 @@
 
 /* --- tables --- */
 
-int stet_remote_table_open(struct stet_volume *volume, struct stet_txn *txn, uint64_t dir,
+int stet_remote_table_open(struct stet_volume *vol, struct stet_txn *txn, uint64_t dir,
 			   const char *path, int flags, mode_t mode, struct stet_table **ret_table)
 {
-	struct stet_remote_volume *vol = stet_remote_volume_(volume);
 	struct stet_remote_table *table = stet_calloc(1, sizeof(*table));
 	struct stet_remote_call c;
-	int64_t rc;
+	int rc;
 
 	if (!table)
 		return STET_FAIL(-ENOMEM, "no memory for a table");
-	table->head.is_remote = true;
-	table->vol = vol;
-	stet_remote_begin_(&c, vol, STET_WIRE_TABLE_OPEN);
-	stet_remote_put_txn_(&c, txn);
-	stet_remote_put_path_(&c, dir, path);
+	stet_remote_begin_at_(&c, vol, STET_WIRE_TABLE_OPEN, txn, dir, path);
 	stet_wire_put_u32(&c.out, (uint32_t)flags);
 	stet_wire_put_u32(&c.out, mode);
-	rc = stet_remote_do_(&c);
-	if (!rc) {
-		table->id = stet_wire_get_u64(&c.in);
-		table->ino = stet_wire_get_u64(&c.in);
-	}
-	rc = stet_remote_end_(&c, rc);
-	if (rc) {
+	rc = stet_remote_finish_open_(&c, &table->h, &table->ino);
+	if (rc)
 		stet_free(table);
-		return (int)rc;
-	}
-	stet_remote_handle_opened_(vol);
-	*ret_table = (struct stet_table *)(void *)table;
-	return 0;
+	else
+		*ret_table = (struct stet_table *)(void *)table;
+	return rc;
 }
 
 void stet_remote_table_close(struct stet_table *handle)
 {
 	struct stet_remote_table *table = stet_remote_table_(handle);
-	struct stet_remote_call c;
 
-	stet_remote_begin_end_(&c, table->vol, STET_WIRE_TABLE_CLOSE);
-	stet_wire_put_u64(&c.out, table->id);
-	(void)stet_remote_end_(&c, stet_remote_do_(&c));
-	stet_remote_handle_closed_(table->vol);
+	stet_remote_close_(&table->h, STET_WIRE_TABLE_CLOSE);
 	stet_free(table);
 }
 
@@ -66,8 +50,7 @@ uint64_t stet_remote_table_ino(struct stet_table *table)
 static void begin(struct stet_remote_call *c, struct stet_table *table, uint32_t kind,
 		  struct stet_txn *txn)
 {
-	stet_remote_begin_(c, stet_remote_table_(table)->vol, kind);
-	stet_wire_put_u64(&c->out, stet_remote_table_(table)->id);
+	stet_remote_begin_on_(c, &stet_remote_table_(table)->h, kind);
 	stet_remote_put_txn_(c, txn);
 }
 
@@ -82,18 +65,12 @@ ssize_t stet_remote_get(struct stet_table *table, struct stet_txn *txn, const vo
 			size_t key_len, void *buf, size_t cap, unsigned flags)
 {
 	struct stet_remote_call c;
-	int64_t rc;
 
 	begin(&c, table, STET_WIRE_GET, txn);
 	put_key(&c, key, key_len);
 	stet_wire_put_u32(&c.out, flags);
 	stet_wire_put_u64(&c.out, cap);
-	c.to = buf;
-	c.to_cap = cap;
-	rc = stet_remote_do_(&c);
-	if (rc >= 0 && c.to_len != (cap > 0 ? (uint64_t)rc : 0))
-		c.in.bad = true;
-	return stet_remote_end_(&c, rc);
+	return stet_remote_finish_value_(&c, buf, cap, 0);
 }
 
 int stet_remote_put(struct stet_table *table, struct stet_txn *txn, const void *key, size_t key_len,
@@ -108,7 +85,7 @@ int stet_remote_put(struct stet_table *table, struct stet_txn *txn, const void *
 		c.rc = STET_FAIL(-E2BIG, "a value of %zu bytes", value_len);
 	c.data = value;
 	c.data_len = value_len;
-	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
+	return (int)stet_remote_finish_(&c);
 }
 
 int stet_remote_del(struct stet_table *table, struct stet_txn *txn, const void *key, size_t key_len)
@@ -117,25 +94,17 @@ int stet_remote_del(struct stet_table *table, struct stet_txn *txn, const void *
 
 	begin(&c, table, STET_WIRE_DEL, txn);
 	put_key(&c, key, key_len);
-	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
+	return (int)stet_remote_finish_(&c);
 }
 
 int stet_remote_count(struct stet_table *table, struct stet_txn *txn,
 		      const struct stet_bounds *bounds, uint64_t *ret_count)
 {
 	struct stet_remote_call c;
-	uint64_t count = 0;
-	int64_t rc;
 
 	begin(&c, table, STET_WIRE_COUNT, txn);
 	stet_wire_put_bounds(&c.out, bounds);
-	rc = stet_remote_do_(&c);
-	if (!rc)
-		count = stet_wire_get_u64(&c.in);
-	rc = stet_remote_end_(&c, rc);
-	if (!rc)
-		*ret_count = count;
-	return (int)rc;
+	return stet_remote_finish_number_(&c, ret_count);
 }
 
 /* --- cursors --- */
@@ -150,31 +119,23 @@ static void free_cursor(struct stet_remote_cursor *cursor)
 int stet_remote_cursor_open(struct stet_table *table, struct stet_txn *txn,
 			    const struct stet_bounds *bounds, struct stet_cursor **ret_cursor)
 {
-	struct stet_remote_volume *vol = stet_remote_table_(table)->vol;
 	struct stet_remote_cursor *cursor = stet_calloc(1, sizeof(*cursor));
 	struct stet_remote_call c;
-	int64_t rc;
+	int rc;
 
 	if (!cursor)
 		return STET_FAIL(-ENOMEM, "no memory for a cursor");
-	cursor->head.is_remote = true;
-	cursor->vol = vol;
 	cursor->in_txn = txn;
 	cursor->more = true;
 	stet_mutex_init(&cursor->lock, STET_REMOTE_LISTING_RANK, "cursor");
 	begin(&c, table, STET_WIRE_CURSOR_OPEN, txn);
 	stet_wire_put_bounds(&c.out, bounds);
-	rc = stet_remote_do_(&c);
-	if (!rc)
-		cursor->id = stet_wire_get_u64(&c.in);
-	rc = stet_remote_end_(&c, rc);
-	if (rc) {
+	rc = stet_remote_finish_open_(&c, &cursor->h, NULL);
+	if (rc)
 		free_cursor(cursor);
-		return (int)rc;
-	}
-	stet_remote_handle_opened_(vol);
-	*ret_cursor = (struct stet_cursor *)(void *)cursor;
-	return 0;
+	else
+		*ret_cursor = (struct stet_cursor *)(void *)cursor;
+	return rc;
 }
 
 static int64_t seek_locked(struct stet_remote_cursor *cursor, const void *key, size_t len)
@@ -182,10 +143,9 @@ static int64_t seek_locked(struct stet_remote_cursor *cursor, const void *key, s
 	struct stet_remote_call c;
 
 	stet_assert_held(&cursor->lock);
-	stet_remote_begin_(&c, cursor->vol, STET_WIRE_CURSOR_SEEK);
-	stet_wire_put_u64(&c.out, cursor->id);
+	stet_remote_begin_on_(&c, &cursor->h, STET_WIRE_CURSOR_SEEK);
 	put_key(&c, key, len);
-	return stet_remote_end_(&c, stet_remote_do_(&c));
+	return stet_remote_finish_(&c);
 }
 
 static int64_t fetch_locked(struct stet_remote_cursor *cursor)
@@ -198,10 +158,9 @@ static int64_t fetch_locked(struct stet_remote_cursor *cursor)
 	if (cursor->in_txn && cursor->given < BATCH_MAX) /* B1 */
 		max = cursor->given > 0 ? (uint32_t)cursor->given : 1;
 	cursor->count = 0;
-	cursor->changes = cursor->vol->changes;
+	cursor->changes = cursor->h.vol->changes;
 	stet_buf_clear(&cursor->buf);
-	stet_remote_begin_(&c, cursor->vol, STET_WIRE_CURSOR_NEXT);
-	stet_wire_put_u64(&c.out, cursor->id);
+	stet_remote_begin_on_(&c, &cursor->h, STET_WIRE_CURSOR_NEXT);
 	stet_wire_put_u32(&c.out, max);
 	c.list = &cursor->buf;
 	rc = stet_remote_do_(&c);
@@ -222,8 +181,9 @@ static int64_t next_locked(struct stet_remote_cursor *cursor, struct stet_record
 
 	stet_assert_held(&cursor->lock);
 	if (cursor->count == 0)
-		rc = cursor->more || cursor->changes != cursor->vol->changes ? fetch_locked(cursor)
-									     : 0;
+		rc = cursor->more || cursor->changes != cursor->h.vol->changes
+			     ? fetch_locked(cursor)
+			     : 0;
 	if (rc <= 0)
 		return rc;
 	stet_wire_get_record(&cursor->in, ret);
@@ -240,7 +200,7 @@ static int64_t go_back_locked(struct stet_remote_cursor *cursor, bool *ret_skip)
 {
 	stet_assert_held(&cursor->lock);
 	*ret_skip = false;
-	if (!cursor->in_txn || cursor->count == 0 || cursor->changes == cursor->vol->changes)
+	if (!cursor->in_txn || cursor->count == 0 || cursor->changes == cursor->h.vol->changes)
 		return 0;
 	cursor->count = 0;
 	cursor->more = true;
@@ -290,11 +250,7 @@ int stet_remote_cursor_seek(struct stet_cursor *handle, const void *key, size_t 
 void stet_remote_cursor_close(struct stet_cursor *handle)
 {
 	struct stet_remote_cursor *cursor = stet_remote_cursor_(handle);
-	struct stet_remote_call c;
 
-	stet_remote_begin_end_(&c, cursor->vol, STET_WIRE_CURSOR_CLOSE);
-	stet_wire_put_u64(&c.out, cursor->id);
-	(void)stet_remote_end_(&c, stet_remote_do_(&c));
-	stet_remote_handle_closed_(cursor->vol);
+	stet_remote_close_(&cursor->h, STET_WIRE_CURSOR_CLOSE);
 	free_cursor(cursor);
 }

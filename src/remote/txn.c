@@ -5,141 +5,110 @@
 
 /* --- begin --- */
 
-/* The handle of a transaction that the answer has in it. */
-static int64_t take_txn(struct stet_remote_call *c, struct stet_remote_txn *txn, int64_t rc,
-			struct stet_txn **ret)
+/* Does the call that begins a transaction. txn: owned. */
+static int take_txn(struct stet_remote_call *c, struct stet_remote_txn *txn,
+		    struct stet_txn **ret_txn)
 {
-	if (!rc) {
-		txn->id = stet_wire_get_u64(&c->in);
-		txn->number = stet_wire_get_u64(&c->in);
-	}
-	rc = stet_remote_end_(c, rc);
-	if (rc) {
+	int rc = stet_remote_finish_open_(c, &txn->h, &txn->number);
+
+	if (rc)
 		stet_free(txn);
-		return rc;
-	}
-	stet_remote_handle_opened_(txn->vol);
-	*ret = (struct stet_txn *)(void *)txn;
-	return 0;
+	else
+		*ret_txn = (struct stet_txn *)(void *)txn;
+	return rc;
 }
 
-static struct stet_remote_txn *new_txn(struct stet_remote_volume *vol)
+int stet_remote_begin(struct stet_volume *vol, unsigned flags, struct stet_txn **ret_txn)
 {
 	struct stet_remote_txn *txn = stet_calloc(1, sizeof(*txn));
-
-	if (txn) {
-		txn->head.is_remote = true;
-		txn->vol = vol;
-	}
-	return txn;
-}
-
-int stet_remote_begin(struct stet_volume *volume, unsigned flags, struct stet_txn **ret_txn)
-{
-	struct stet_remote_volume *vol = stet_remote_volume_(volume);
-	struct stet_remote_txn *txn = new_txn(vol);
 	struct stet_remote_call c;
 
 	if (!txn)
 		return STET_FAIL(-ENOMEM, "no memory for a transaction");
-	stet_remote_begin_(&c, vol, STET_WIRE_BEGIN);
+	stet_remote_begin_(&c, stet_remote_volume_(vol), STET_WIRE_BEGIN);
 	stet_wire_put_u32(&c.out, flags);
-	return (int)take_txn(&c, txn, stet_remote_do_(&c), ret_txn);
+	return take_txn(&c, txn, ret_txn);
 }
 
 int stet_remote_begin_base(struct stet_txn *of, struct stet_txn **ret_txn)
 {
-	struct stet_remote_volume *vol = stet_remote_txn_(of)->vol;
-	struct stet_remote_txn *txn = new_txn(vol);
+	struct stet_remote_txn *txn = stet_calloc(1, sizeof(*txn));
 	struct stet_remote_call c;
 
 	if (!txn)
 		return STET_FAIL(-ENOMEM, "no memory for a transaction");
-	stet_remote_begin_(&c, vol, STET_WIRE_BEGIN_BASE);
-	stet_remote_put_txn_(&c, of);
-	return (int)take_txn(&c, txn, stet_remote_do_(&c), ret_txn);
+	stet_remote_begin_on_(&c, &stet_remote_txn_(of)->h, STET_WIRE_BEGIN_BASE);
+	return take_txn(&c, txn, ret_txn);
 }
 
 /* --- end --- */
 
-static void free_txn(struct stet_remote_txn *txn)
-{
-	stet_remote_handle_closed_(txn->vol);
-	stet_free(txn);
-}
-
 int stet_remote_commit(struct stet_txn *txn, unsigned flags)
 {
+	struct stet_remote_txn *handle = stet_remote_txn_(txn);
 	struct stet_remote_call c;
 	int64_t rc;
 
 	stet_error_clear();
-	stet_remote_begin_end_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_COMMIT);
-	stet_remote_put_txn_(&c, txn);
+	stet_remote_begin_end_(&c, &handle->h, STET_WIRE_COMMIT);
 	stet_wire_put_u32(&c.out, flags);
-	rc = stet_remote_end_(&c, stet_remote_do_(&c));
-	if (!rc)
-		free_txn(stet_remote_txn_(txn));
+	rc = stet_remote_finish_(&c);
+	if (!rc) {
+		stet_remote_handle_closed_(handle->h.vol);
+		stet_free(handle);
+	}
 	return (int)rc;
 }
 
 /* If the server cannot be told, it has gone, and the transaction with it. */
 void stet_remote_abort(struct stet_txn *txn)
 {
-	struct stet_remote_call c;
+	struct stet_remote_txn *handle = stet_remote_txn_(txn);
 
-	stet_remote_begin_end_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_ABORT);
-	stet_remote_put_txn_(&c, txn);
-	(void)stet_remote_end_(&c, stet_remote_do_(&c));
-	free_txn(stet_remote_txn_(txn));
+	stet_remote_close_(&handle->h, STET_WIRE_ABORT);
+	stet_free(handle);
 }
 
 /* --- in between --- */
+
+/* Begins a call on a transaction. */
+static void begin(struct stet_remote_call *c, struct stet_txn *txn, uint32_t kind)
+{
+	stet_remote_begin_on_(c, &stet_remote_txn_(txn)->h, kind);
+}
 
 int stet_remote_freeze(struct stet_txn *txn)
 {
 	struct stet_remote_call c;
 
-	stet_remote_begin_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_FREEZE);
-	stet_remote_put_txn_(&c, txn);
-	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
+	begin(&c, txn, STET_WIRE_FREEZE);
+	return (int)stet_remote_finish_(&c);
 }
 
 int stet_remote_lock_timeout(struct stet_txn *txn, uint32_t timeout_ms)
 {
 	struct stet_remote_call c;
 
-	stet_remote_begin_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_LOCK_TIMEOUT);
-	stet_remote_put_txn_(&c, txn);
+	begin(&c, txn, STET_WIRE_LOCK_TIMEOUT);
 	stet_wire_put_u32(&c.out, timeout_ms);
-	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
+	return (int)stet_remote_finish_(&c);
 }
 
 int stet_remote_savepoint(struct stet_txn *txn, uint64_t *ret_savepoint)
 {
 	struct stet_remote_call c;
-	uint64_t savepoint = 0;
-	int64_t rc;
 
-	stet_remote_begin_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_SAVEPOINT);
-	stet_remote_put_txn_(&c, txn);
-	rc = stet_remote_do_(&c);
-	if (!rc)
-		savepoint = stet_wire_get_u64(&c.in);
-	rc = stet_remote_end_(&c, rc);
-	if (!rc)
-		*ret_savepoint = savepoint;
-	return (int)rc;
+	begin(&c, txn, STET_WIRE_SAVEPOINT);
+	return stet_remote_finish_number_(&c, ret_savepoint);
 }
 
 static int with_savepoint(struct stet_txn *txn, uint32_t kind, uint64_t savepoint)
 {
 	struct stet_remote_call c;
 
-	stet_remote_begin_(&c, stet_remote_txn_(txn)->vol, kind);
-	stet_remote_put_txn_(&c, txn);
+	begin(&c, txn, kind);
 	stet_wire_put_u64(&c.out, savepoint);
-	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
+	return (int)stet_remote_finish_(&c);
 }
 
 int stet_remote_rollback_to(struct stet_txn *txn, uint64_t savepoint)
@@ -172,8 +141,7 @@ size_t stet_remote_conflict_text(struct stet_txn *txn, char *buf, size_t cap)
 	size_t len;
 	int64_t rc;
 
-	stet_remote_begin_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_CONFLICT_TEXT);
-	stet_remote_put_txn_(&c, txn);
+	begin(&c, txn, STET_WIRE_CONFLICT_TEXT);
 	rc = stet_remote_do_(&c);
 	if (!rc)
 		text = stet_wire_get_text(&c.in, STET_WIRE_ARGS_MAX);
@@ -198,7 +166,7 @@ int stet_remote_txns(struct stet_volume *vol, stet_txns_fn *fn, void *arg)
 
 	stet_remote_begin_(&c, stet_remote_volume_(vol), STET_WIRE_TXNS);
 	c.list = &list;
-	rc = stet_remote_end_(&c, stet_remote_do_(&c));
+	rc = stet_remote_finish_(&c);
 	in = (struct stet_wire_in){ .p = list.p, .left = list.len };
 	while (!rc && in.left > 0) {
 		struct stet_txn_entry entry;
@@ -218,10 +186,9 @@ int stet_remote_changes(struct stet_txn *txn, stet_changes_fn *fn, void *arg)
 	struct stet_wire_in in;
 	int64_t rc;
 
-	stet_remote_begin_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_CHANGES);
-	stet_remote_put_txn_(&c, txn);
+	begin(&c, txn, STET_WIRE_CHANGES);
 	c.list = &list;
-	rc = stet_remote_end_(&c, stet_remote_do_(&c));
+	rc = stet_remote_finish_(&c);
 	in = (struct stet_wire_in){ .p = list.p, .left = list.len };
 	while (!rc && in.left > 0) {
 		struct stet_change change;
@@ -260,12 +227,11 @@ int stet_remote_revert(struct stet_txn *txn, unsigned flags, const char *const *
 
 	if (cap > 0)
 		why[0] = 0;
-	stet_remote_begin_(&c, stet_remote_txn_(txn)->vol, STET_WIRE_REVERT);
+	begin(&c, txn, STET_WIRE_REVERT);
 	if (!c.rc && !paths && count > 0)
 		c.rc = STET_FAIL(-EINVAL, "no paths");
 	if (!c.rc)
 		c.rc = join_paths(paths, count, &list);
-	stet_remote_put_txn_(&c, txn);
 	stet_wire_put_u32(&c.out, flags);
 	stet_wire_put_u64(&c.out, count);
 	c.data = list.p;

@@ -99,7 +99,7 @@ int stet_remote_sync(struct stet_volume *vol)
 	struct stet_remote_call c;
 
 	stet_remote_begin_(&c, stet_remote_volume_(vol), STET_WIRE_SYNC);
-	return (int)stet_remote_end_(&c, stet_remote_do_(&c));
+	return (int)stet_remote_finish_(&c);
 }
 
 int stet_remote_statfs(struct stet_volume *vol, struct stet_statfs *ret)
@@ -183,7 +183,7 @@ int stet_remote_clean(struct stet_volume *vol, uint32_t segments)
 
 		stet_remote_begin_(&c, stet_remote_volume_(vol), STET_WIRE_CLEAN);
 		stet_wire_put_u32(&c.out, step);
-		rc = stet_remote_end_(&c, stet_remote_do_(&c));
+		rc = stet_remote_finish_(&c);
 		if (rc < 0)
 			break;
 		done += rc;
