@@ -67,6 +67,15 @@ const char *stet_serve_text_(struct stet_serve_call *c)
 }
 
 /* N1 */
+struct stet_serve_at stet_serve_at_(struct stet_serve_call *c)
+{
+	struct stet_serve_at at = { .txn = stet_serve_txn_(c) };
+
+	at.dir = stet_wire_get_u64(&c->in);
+	at.path = stet_serve_path_(c);
+	return at;
+}
+
 int stet_serve_ready_(struct stet_serve_call *c)
 {
 	if (c->in.bad || c->in.left) {

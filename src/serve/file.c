@@ -7,44 +7,26 @@
 
 int64_t stet_serve_do_openat_(struct stet_serve_call *c)
 {
-	struct stet_serve_handle h = { .kind = STET_SERVE_FILE, .of = stet_serve_txn_(c) };
-	uint64_t dir = stet_wire_get_u64(&c->in);
-	const char *path = stet_serve_path_(c);
-	int flags = (int)stet_wire_get_u32(&c->in);
-	uint32_t mode = stet_wire_get_u32(&c->in);
-	uint64_t number, ino;
-	int rc = stet_serve_ready_(c);
+	struct stet_serve_handle h = { .kind = STET_SERVE_FILE };
+	struct stet_serve_open o;
+	uint64_t ino = 0;
+	int rc = stet_serve_get_open_(c, O_CREAT | O_TRUNC, &o);
 
-	if (!rc && c->session->read_only && (flags & (O_CREAT | O_TRUNC)))
-		rc = STET_FAIL(-EROFS, "the volume was opened to be read only");
-	if (!rc)
-		rc = stet_serve_admit_(c->session, false);
 	if (rc)
 		return rc;
-	rc = stet_openat(c->vol, h.of, dir, path, flags, mode, &h.file);
-	if (!rc) {
+	h.of = o.at.txn;
+	rc = stet_openat(c->vol, o.at.txn, o.at.dir, o.at.path, o.flags, o.mode, &h.file);
+	if (!rc)
 		ino = stet_file_ino(h.file);
-		rc = stet_serve_handle_add_(c->session, &h, &number);
-		if (rc)
-			stet_file_close(h.file);
-	}
-	if (rc) {
-		stet_serve_dismiss_(c->session, false);
-		return rc;
-	}
-	stet_wire_put_u64(&c->out, number);
-	stet_wire_put_u64(&c->out, ino);
-	return 0;
+	rc = stet_serve_opened_(c, &h, rc);
+	if (!rc)
+		stet_wire_put_u64(&c->out, ino);
+	return rc;
 }
 
 int64_t stet_serve_do_file_close_(struct stet_serve_call *c)
 {
-	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_FILE);
-	int rc = stet_serve_ready_(c);
-
-	if (!rc)
-		stet_serve_handle_drop_(c->session, h);
-	return rc;
+	return stet_serve_drop_(c, STET_SERVE_FILE);
 }
 
 /* More than fits one message: in pieces, plain ones from one state. */
@@ -209,14 +191,11 @@ int64_t stet_serve_do_file_stat_(struct stet_serve_call *c)
 
 int64_t stet_serve_do_dir_open_(struct stet_serve_call *c)
 {
-	struct stet_txn *txn = stet_serve_txn_(c);
-	struct stet_serve_handle h = { .kind = STET_SERVE_DIR, .is_view = !txn };
-	uint64_t dir = stet_wire_get_u64(&c->in);
-	const char *path = stet_serve_path_(c);
+	struct stet_serve_at at = stet_serve_at_(c);
+	struct stet_serve_handle h = { .kind = STET_SERVE_DIR, .is_view = !at.txn };
 	struct stet_dir_filter filter = { .types = stet_wire_get_u32(&c->in) };
 	bool has_glob = stet_wire_get_u32(&c->in);
 	const char *glob = stet_serve_text_(c);
-	uint64_t number;
 	int rc = stet_serve_ready_(c);
 
 	if (has_glob)
@@ -225,17 +204,8 @@ int64_t stet_serve_do_dir_open_(struct stet_serve_call *c)
 		rc = stet_serve_admit_(c->session, h.is_view);
 	if (rc)
 		return rc;
-	rc = stet_dir_open(c->vol, txn, dir, path, &filter, &h.dir);
-	if (!rc) {
-		rc = stet_serve_handle_add_(c->session, &h, &number);
-		if (rc)
-			stet_dir_close(h.dir);
-	}
-	if (rc)
-		stet_serve_dismiss_(c->session, h.is_view);
-	else
-		stet_wire_put_u64(&c->out, number);
-	return rc;
+	rc = stet_dir_open(c->vol, at.txn, at.dir, at.path, &filter, &h.dir);
+	return stet_serve_opened_(c, &h, rc);
 }
 
 int64_t stet_serve_do_dir_next_(struct stet_serve_call *c)
@@ -265,10 +235,5 @@ int64_t stet_serve_do_dir_next_(struct stet_serve_call *c)
 
 int64_t stet_serve_do_dir_close_(struct stet_serve_call *c)
 {
-	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_DIR);
-	int rc = stet_serve_ready_(c);
-
-	if (!rc)
-		stet_serve_handle_drop_(c->session, h);
-	return rc;
+	return stet_serve_drop_(c, STET_SERVE_DIR);
 }

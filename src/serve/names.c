@@ -3,22 +3,6 @@
 
 #include <limits.h>
 
-/* What most of them begin with. */
-struct at {
-	struct stet_txn *txn;
-	uint64_t dir;
-	const char *path;
-};
-
-static struct at get_at(struct stet_serve_call *c)
-{
-	struct at at = { .txn = stet_serve_txn_(c) };
-
-	at.dir = stet_wire_get_u64(&c->in);
-	at.path = stet_serve_path_(c);
-	return at;
-}
-
 /* Room for a value that the client has room for; 0: it only asks for the length. */
 static size_t get_cap(struct stet_serve_call *c)
 {
@@ -31,7 +15,7 @@ static size_t get_cap(struct stet_serve_call *c)
 
 int64_t stet_serve_do_statat_(struct stet_serve_call *c)
 {
-	struct at at = get_at(c);
+	struct stet_serve_at at = stet_serve_at_(c);
 	uint32_t flags = stet_wire_get_u32(&c->in);
 	struct stet_stat st;
 	int rc = stet_serve_ready_(c);
@@ -45,7 +29,7 @@ int64_t stet_serve_do_statat_(struct stet_serve_call *c)
 
 int64_t stet_serve_do_setattrat_(struct stet_serve_call *c)
 {
-	struct at at = get_at(c);
+	struct stet_serve_at at = stet_serve_at_(c);
 	uint32_t flags = stet_wire_get_u32(&c->in);
 	struct stet_setattr attr;
 	int rc;
@@ -57,7 +41,7 @@ int64_t stet_serve_do_setattrat_(struct stet_serve_call *c)
 
 int64_t stet_serve_do_getxattr_(struct stet_serve_call *c)
 {
-	struct at at = get_at(c);
+	struct stet_serve_at at = stet_serve_at_(c);
 	uint32_t flags = stet_wire_get_u32(&c->in);
 	const char *name = stet_serve_text_(c);
 	size_t cap = get_cap(c);
@@ -74,7 +58,7 @@ int64_t stet_serve_do_getxattr_(struct stet_serve_call *c)
 
 int64_t stet_serve_do_setxattr_(struct stet_serve_call *c)
 {
-	struct at at = get_at(c);
+	struct stet_serve_at at = stet_serve_at_(c);
 	uint32_t flags = stet_wire_get_u32(&c->in);
 	const char *name = stet_serve_text_(c);
 	int rc = stet_serve_ready_(c);
@@ -86,7 +70,7 @@ int64_t stet_serve_do_setxattr_(struct stet_serve_call *c)
 
 int64_t stet_serve_do_listxattr_(struct stet_serve_call *c)
 {
-	struct at at = get_at(c);
+	struct stet_serve_at at = stet_serve_at_(c);
 	uint32_t flags = stet_wire_get_u32(&c->in);
 	size_t cap = get_cap(c);
 	int64_t n = stet_serve_ready_(c);
@@ -102,7 +86,7 @@ int64_t stet_serve_do_listxattr_(struct stet_serve_call *c)
 
 int64_t stet_serve_do_removexattr_(struct stet_serve_call *c)
 {
-	struct at at = get_at(c);
+	struct stet_serve_at at = stet_serve_at_(c);
 	uint32_t flags = stet_wire_get_u32(&c->in);
 	const char *name = stet_serve_text_(c);
 	int rc = stet_serve_ready_(c);
@@ -114,7 +98,7 @@ int64_t stet_serve_do_removexattr_(struct stet_serve_call *c)
 
 int64_t stet_serve_do_mkdirat_(struct stet_serve_call *c)
 {
-	struct at at = get_at(c);
+	struct stet_serve_at at = stet_serve_at_(c);
 	uint32_t mode = stet_wire_get_u32(&c->in);
 	int rc = stet_serve_ready_(c);
 
@@ -123,7 +107,7 @@ int64_t stet_serve_do_mkdirat_(struct stet_serve_call *c)
 
 int64_t stet_serve_do_mknodat_(struct stet_serve_call *c)
 {
-	struct at at = get_at(c);
+	struct stet_serve_at at = stet_serve_at_(c);
 	uint32_t mode = stet_wire_get_u32(&c->in);
 	uint64_t rdev = stet_wire_get_u64(&c->in);
 	int rc = stet_serve_ready_(c);
@@ -133,7 +117,7 @@ int64_t stet_serve_do_mknodat_(struct stet_serve_call *c)
 
 int64_t stet_serve_do_symlinkat_(struct stet_serve_call *c)
 {
-	struct at at = get_at(c);
+	struct stet_serve_at at = stet_serve_at_(c);
 	const char *target = stet_serve_text_(c);
 	int rc = stet_serve_ready_(c);
 
@@ -142,7 +126,7 @@ int64_t stet_serve_do_symlinkat_(struct stet_serve_call *c)
 
 int64_t stet_serve_do_readlinkat_(struct stet_serve_call *c)
 {
-	struct at at = get_at(c);
+	struct stet_serve_at at = stet_serve_at_(c);
 	size_t cap = get_cap(c);
 	int64_t n = stet_serve_ready_(c);
 
@@ -155,31 +139,46 @@ int64_t stet_serve_do_readlinkat_(struct stet_serve_call *c)
 	return n;
 }
 
+/* What calls on two paths have. */
+struct two {
+	struct stet_serve_at from;
+	uint64_t to_dir;
+	const char *to;
+	uint32_t flags;
+};
+
+static int get_two(struct stet_serve_call *c, struct two *ret)
+{
+	ret->from = stet_serve_at_(c);
+	ret->to_dir = stet_wire_get_u64(&c->in);
+	ret->to = stet_serve_path_(c);
+	ret->flags = stet_wire_get_u32(&c->in);
+	return stet_serve_ready_(c);
+}
+
 int64_t stet_serve_do_linkat_(struct stet_serve_call *c)
 {
-	struct at from = get_at(c);
-	uint64_t to_dir = stet_wire_get_u64(&c->in);
-	const char *to = stet_serve_path_(c);
-	uint32_t flags = stet_wire_get_u32(&c->in);
-	int rc = stet_serve_ready_(c);
+	struct two t;
+	int rc = get_two(c, &t);
 
-	return rc ? rc : stet_linkat(c->vol, from.txn, from.dir, from.path, to_dir, to, flags);
+	return rc ? rc
+		  : stet_linkat(c->vol, t.from.txn, t.from.dir, t.from.path, t.to_dir, t.to,
+				t.flags);
 }
 
 int64_t stet_serve_do_renameat_(struct stet_serve_call *c)
 {
-	struct at from = get_at(c);
-	uint64_t to_dir = stet_wire_get_u64(&c->in);
-	const char *to = stet_serve_path_(c);
-	uint32_t flags = stet_wire_get_u32(&c->in);
-	int rc = stet_serve_ready_(c);
+	struct two t;
+	int rc = get_two(c, &t);
 
-	return rc ? rc : stet_renameat(c->vol, from.txn, from.dir, from.path, to_dir, to, flags);
+	return rc ? rc
+		  : stet_renameat(c->vol, t.from.txn, t.from.dir, t.from.path, t.to_dir, t.to,
+				  t.flags);
 }
 
 int64_t stet_serve_do_unlinkat_(struct stet_serve_call *c)
 {
-	struct at at = get_at(c);
+	struct stet_serve_at at = stet_serve_at_(c);
 	uint32_t flags = stet_wire_get_u32(&c->in);
 	int rc = stet_serve_ready_(c);
 

@@ -114,6 +114,8 @@ void stet_serve_dismiss_(struct stet_serve_session *session, bool is_view);
  * number: what it stands for is not the caller's any more. -ENOMEM: nothing has changed. */
 STET_CHECKED int stet_serve_handle_add_(struct stet_serve_session *session,
 					const struct stet_serve_handle *h, uint64_t *ret_number);
+/* What it stands for ends. */
+void stet_serve_handle_end_(const struct stet_serve_handle *h);
 /* One that is of this kind, in use until it is put back; NULL: there is none. */
 struct stet_serve_handle *stet_serve_handle_get_(struct stet_serve_session *session,
 						 uint64_t number, enum stet_serve_kind kind);
@@ -161,12 +163,39 @@ struct stet_txn *stet_serve_txn_(struct stet_serve_call *c);
 struct stet_serve_handle *stet_serve_handle_(struct stet_serve_call *c, enum stet_serve_kind kind);
 const char *stet_serve_path_(struct stet_serve_call *c);
 const char *stet_serve_text_(struct stet_serve_call *c);
+/* What calls on a path begin with. */
+struct stet_serve_at {
+	struct stet_txn *txn;
+	uint64_t dir;
+	const char *path;
+};
+struct stet_serve_at stet_serve_at_(struct stet_serve_call *c);
 /* After the last field was taken: 0; -EPROTO: they were not as they should; -EINVAL: no such handle. */
 STET_CHECKED int stet_serve_ready_(struct stet_serve_call *c);
 /* The buffer for data that goes. -ENOMEM. */
 STET_CHECKED int stet_serve_big_out_(struct stet_serve_call *c);
 /* Sends a PART of what is in big_out. -EPIPE. */
 STET_CHECKED int stet_serve_part_(struct stet_serve_call *c, size_t len);
+
+/// Handles of a call: opened, dropped (open.c) ///
+
+/* What a file or a table is opened with. */
+struct stet_serve_open {
+	struct stet_serve_at at;
+	int flags;
+	uint32_t mode;
+};
+
+/* All fields of such a request; then there is room for the handle. changing: the flags that a session that
+ * only reads may not have. */
+STET_CHECKED int stet_serve_get_open_(struct stet_serve_call *c, int changing,
+				      struct stet_serve_open *ret);
+/* Room was made; rc: whether h was opened. Puts its number into the answer, or gives the room back: then
+ * nothing is open. h is copied. */
+STET_CHECKED int stet_serve_opened_(struct stet_serve_call *c, const struct stet_serve_handle *h,
+				    int rc);
+/* The request that closes one. */
+int64_t stet_serve_drop_(struct stet_serve_call *c, enum stet_serve_kind kind);
 
 /// Requests: each gives the result of the call (volume.c, txn.c, file.c, names.c) ///
 

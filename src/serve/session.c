@@ -243,11 +243,8 @@ int stet_serve_session_join_(struct stet_ll_service *service, const struct stet_
 	return rc ? STET_FAIL(rc, "there is no such session of user %u", who->uid) : 0;
 }
 
-/* Without locks; nobody uses or finds it any more. */
-static void destroy_handle(struct stet_serve_session *session, struct stet_serve_handle *h)
+void stet_serve_handle_end_(const struct stet_serve_handle *h)
 {
-	bool is_view = h->is_view;
-
 	switch (h->kind) {
 	case STET_SERVE_TXN:
 		if (!stet_api_txn_has_ended(h->txn))
@@ -265,9 +262,18 @@ static void destroy_handle(struct stet_serve_session *session, struct stet_serve
 		break;
 	case STET_SERVE_CURSOR:
 		stet_cursor_close(h->cursor);
-		stet_serve_handle_put_(session, h->above);
 		break;
 	}
+}
+
+/* Without locks; nobody uses or finds it any more. */
+static void destroy_handle(struct stet_serve_session *session, struct stet_serve_handle *h)
+{
+	bool is_view = h->is_view;
+
+	stet_serve_handle_end_(h);
+	if (h->above)
+		stet_serve_handle_put_(session, h->above);
 	stet_free(h);
 	stet_serve_dismiss_(session, is_view);
 }

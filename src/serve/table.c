@@ -11,55 +11,30 @@ _Static_assert(BATCH_BYTES + STET_KEY_MAX + STET_RECORD_MAX + 64 <= STET_WIRE_DA
 
 int64_t stet_serve_do_table_open_(struct stet_serve_call *c)
 {
-	struct stet_txn *txn = stet_serve_txn_(c);
 	struct stet_serve_handle h = { .kind = STET_SERVE_TABLE };
-	uint64_t dir = stet_wire_get_u64(&c->in);
-	const char *path = stet_serve_path_(c);
-	int flags = (int)stet_wire_get_u32(&c->in);
-	uint32_t mode = stet_wire_get_u32(&c->in);
-	uint64_t number, ino;
-	int rc = stet_serve_ready_(c);
+	struct stet_serve_open o;
+	uint64_t ino = 0;
+	int rc = stet_serve_get_open_(c, O_CREAT, &o);
 
-	if (!rc && c->session->read_only && (flags & O_CREAT))
-		rc = STET_FAIL(-EROFS, "the volume was opened to be read only");
-	if (!rc)
-		rc = stet_serve_admit_(c->session, false);
 	if (rc)
 		return rc;
-	rc = stet_table_open(c->vol, txn, dir, path, flags, mode, &h.table);
-	if (!rc) {
-		ino = stet_table_ino(h.table);
-		rc = stet_serve_handle_add_(c->session, &h, &number);
-		if (rc)
-			stet_table_close(h.table);
-	}
-	if (rc) {
-		stet_serve_dismiss_(c->session, false);
-		return rc;
-	}
-	stet_wire_put_u64(&c->out, number);
-	stet_wire_put_u64(&c->out, ino);
-	return 0;
-}
-
-static int64_t drop(struct stet_serve_call *c, enum stet_serve_kind kind)
-{
-	struct stet_serve_handle *h = stet_serve_handle_(c, kind);
-	int rc = stet_serve_ready_(c);
-
+	rc = stet_table_open(c->vol, o.at.txn, o.at.dir, o.at.path, o.flags, o.mode, &h.table);
 	if (!rc)
-		stet_serve_handle_drop_(c->session, h);
+		ino = stet_table_ino(h.table);
+	rc = stet_serve_opened_(c, &h, rc);
+	if (!rc)
+		stet_wire_put_u64(&c->out, ino);
 	return rc;
 }
 
 int64_t stet_serve_do_table_close_(struct stet_serve_call *c)
 {
-	return drop(c, STET_SERVE_TABLE);
+	return stet_serve_drop_(c, STET_SERVE_TABLE);
 }
 
 int64_t stet_serve_do_cursor_close_(struct stet_serve_call *c)
 {
-	return drop(c, STET_SERVE_CURSOR);
+	return stet_serve_drop_(c, STET_SERVE_CURSOR);
 }
 
 /* --- records --- */
@@ -143,7 +118,6 @@ int64_t stet_serve_do_cursor_open_(struct stet_serve_call *c)
 	struct stet_txn *txn = stet_serve_txn_(c);
 	struct stet_serve_handle h = { .kind = STET_SERVE_CURSOR, .is_view = !txn, .above = above };
 	struct stet_bounds bounds;
-	uint64_t number;
 	int rc;
 
 	stet_wire_get_bounds(&c->in, &bounds);
@@ -153,16 +127,7 @@ int64_t stet_serve_do_cursor_open_(struct stet_serve_call *c)
 	if (rc)
 		return rc;
 	rc = stet_cursor_open(above->table, txn, &bounds, &h.cursor);
-	if (!rc) {
-		rc = stet_serve_handle_add_(c->session, &h, &number);
-		if (rc)
-			stet_cursor_close(h.cursor);
-	}
-	if (rc)
-		stet_serve_dismiss_(c->session, h.is_view);
-	else
-		stet_wire_put_u64(&c->out, number);
-	return rc;
+	return stet_serve_opened_(c, &h, rc);
 }
 
 static int64_t take_batch(struct stet_serve_call *c, struct stet_cursor *cursor, uint32_t max)

@@ -12,20 +12,13 @@ static int64_t add_txn(struct stet_serve_call *c, struct stet_txn *txn)
 {
 	struct stet_serve_handle h = { .kind = STET_SERVE_TXN, .is_view = true, .txn = txn };
 	uint64_t id = stet_transaction_id(txn);
-	uint64_t number;
 	int rc;
 
 	stet_api_txn_pin(txn);
-	rc = stet_serve_handle_add_(c->session, &h, &number);
-	if (rc) {
-		stet_abort(txn);
-		stet_api_txn_unpin(txn);
-		stet_serve_dismiss_(c->session, true);
-		return rc;
-	}
-	stet_wire_put_u64(&c->out, number);
-	stet_wire_put_u64(&c->out, id);
-	return 0;
+	rc = stet_serve_opened_(c, &h, 0);
+	if (!rc)
+		stet_wire_put_u64(&c->out, id);
+	return rc;
 }
 
 /* One more transaction: a new one, or (of not NULL) what that one began with. */
