@@ -45,6 +45,16 @@ static int look_afterwards(struct stet_api_op *op, stet_api_op_fn *after, void *
 	return rc;
 }
 
+/* The end of a plain operation: rc, or what `after` says. */
+static int finish_plain(struct stet_api_op *op, int rc, stet_api_op_fn *after, void *arg)
+{
+	if (!rc && after)
+		rc = look_afterwards(op, after, arg);
+	if (rc)
+		let_go(op);
+	return rc;
+}
+
 static int try_plain(struct stet_api_op *op, bool read_only, stet_api_op_fn *fn, void *arg)
 {
 	uint64_t serial;
@@ -72,11 +82,7 @@ static int run_plain(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 			return rc;
 		stet_api_waiter_rearm_(w);
 	}
-	if (!rc && after)
-		rc = look_afterwards(op, after, arg);
-	if (rc)
-		let_go(op);
-	return rc;
+	return finish_plain(op, rc, after, arg);
 }
 
 /* R5. The time of the call's first wait counts. */
@@ -233,11 +239,7 @@ static int run_told(struct stet_api_op *op, struct stet_api_waiter *w, unsigned 
 			break;
 		stet_api_waiter_rearm_(w);
 	}
-	if (!rc && after)
-		rc = look_afterwards(op, after, arg);
-	if (rc)
-		let_go(op);
-	return rc;
+	return finish_plain(op, rc, after, arg);
 }
 
 int stet_api_run_(struct stet_volume *vol, struct stet_tx *tx, unsigned flags, stet_api_op_fn *fn,
