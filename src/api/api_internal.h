@@ -368,6 +368,19 @@ STET_CHECKED int stet_api_make_(struct stet_api_op *op, uint64_t dir, const char
 				const struct stet_fs_new *what, uint64_t *ret_ino);
 STET_CHECKED int stet_api_make_for_(struct stet_api_op *op, const struct stet_api_place *place,
 				    const struct stet_fs_new *what, uint64_t *ret_ino);
+/* A file or a table is opened by a path, with flags of open(2). */
+struct stet_api_opening {
+	uint64_t dir;
+	const char *path;
+	int flags;
+	uint32_t mode; /* of what is made, with its type */
+	int if_slash; /* the error, if nothing has the name, and the path says that it is a directory */
+};
+/* Finds it, or makes it: what is found is not looked at. -ENOENT, -EEXIST, if_slash. */
+STET_CHECKED int stet_api_find_or_make_(struct stet_api_op *op, const struct stet_api_opening *o,
+					struct stet_api_place *ret, bool *ret_made);
+/* Its handle, which holds it, closes. tx: of the handle; NULL ok. */
+void stet_api_unhold_(struct stet_volume *vol, struct stet_tx *tx, uint64_t ino);
 /* Copies the target with its NUL. -ERANGE. */
 STET_CHECKED int stet_api_readlink_(struct stet_api_op *op, uint64_t ino, char *buf, size_t cap,
 				    size_t *ret_len);

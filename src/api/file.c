@@ -24,24 +24,9 @@ struct stet_file {
 /* --- opening --- */
 
 struct opening {
+	struct stet_api_opening by;
 	struct stet_file *file;
-	uint64_t dir;
-	const char *path;
-	int flags;
-	uint32_t mode;
 };
-
-static int make_new(struct stet_api_op *op, const struct opening *o,
-		    const struct stet_api_place *place, uint64_t *ret_ino)
-{
-	struct stet_fs_new what = stet_api_new_(op->vol, S_IFREG | (o->mode & 07777));
-
-	if (!(o->flags & O_CREAT))
-		return -ENOENT;
-	if (place->must_be_dir)
-		return -EISDIR;
-	return stet_api_make_for_(op, place, &what, ret_ino);
-}
 
 static int check_type(struct stet_api_op *op, struct stet_api_place *place)
 {
@@ -72,14 +57,11 @@ static unsigned wanted(const struct opening *o)
 static int use_existing(struct stet_api_op *op, const struct opening *o,
 			struct stet_api_place *place)
 {
-	int rc;
+	int rc = check_type(op, place);
 
-	if ((o->flags & O_CREAT) && (o->flags & O_EXCL))
-		return -EEXIST;
-	rc = check_type(op, place);
 	if (!rc)
 		rc = stet_api_permit_(op, place->ino, wanted(o));
-	if (rc || !(o->flags & O_TRUNC) || !o->file->writable)
+	if (rc || !(o->by.flags & O_TRUNC) || !o->file->writable)
 		return rc;
 	rc = stet_api_data_gate_(op, place->ino, false);
 	if (!rc)
@@ -93,18 +75,15 @@ static int open_at(struct stet_api_op *op, void *arg)
 {
 	struct opening *o = arg;
 	struct stet_api_place place;
-	bool exclusive = (o->flags & O_CREAT) && (o->flags & O_EXCL);
-	int rc = stet_api_resolve_(op, o->dir, o->path, !exclusive && !(o->flags & O_NOFOLLOW),
-				   &place);
+	bool made;
+	int rc = stet_api_find_or_make_(op, &o->by, &place, &made);
 
+	if (!rc && !made)
+		rc = use_existing(op, o, &place);
 	if (rc)
 		return rc;
-	if (place.ino == 0)
-		rc = make_new(op, o, &place, &place.ino);
-	else
-		rc = use_existing(op, o, &place);
 	o->file->ino = place.ino;
-	return rc ? rc : stet_api_hold_(op, place.ino);
+	return stet_api_hold_(op, place.ino);
 }
 
 /* Under the same hold of the lock, so the transaction cannot end in between. */
@@ -121,7 +100,11 @@ int stet_openat(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, cons
 		int flags, mode_t mode, struct stet_file **ret_file)
 {
 	int access = flags & O_ACCMODE;
-	struct opening o = { .dir = dir, .path = path, .flags = flags, .mode = mode };
+	struct opening o = { .by = { .dir = dir,
+				     .path = path,
+				     .flags = flags,
+				     .mode = S_IFREG | (mode & 07777),
+				     .if_slash = -EISDIR } };
 	bool changes = flags & (O_CREAT | O_TRUNC);
 	int rc;
 
@@ -146,14 +129,7 @@ void stet_file_close(struct stet_file *file)
 {
 	if (!file)
 		return;
-	struct stet_volume *vol = file->vol;
-
-	stet_api_lock_(vol);
-	stet_fs_unhold(vol->fs, file->ino);
-	stet_api_tx_put_(file->tx);
-	vol->handles--;
-	stet_api_worker_kick_(vol, false);
-	stet_api_unlock_(vol);
+	stet_api_unhold_(file->vol, file->tx, file->ino);
 	stet_free(file);
 }
 

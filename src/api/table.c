@@ -23,40 +23,22 @@ _Static_assert(STET_S_IFTABLE == STET_MODE_TABLE && STET_DT_TABLE == STET_MODE_T
 /* --- opening --- */
 
 struct opening {
+	struct stet_api_opening by;
 	struct stet_table *table;
-	uint64_t dir;
-	const char *path;
-	int flags;
-	uint32_t mode;
 };
-
-static int make_new(struct stet_api_op *op, const struct opening *o,
-		    const struct stet_api_place *place, uint64_t *ret_ino)
-{
-	struct stet_fs_new what = stet_api_new_(op->vol, STET_MODE_TABLE | (o->mode & 07777));
-
-	if (!(o->flags & O_CREAT))
-		return -ENOENT;
-	if (place->must_be_dir)
-		return -EINVAL;
-	return stet_api_make_for_(op, place, &what, ret_ino);
-}
 
 static int use_existing(struct stet_api_op *op, const struct opening *o,
 			const struct stet_api_place *place)
 {
 	uint32_t type;
-	int rc;
+	int rc = stet_fs_get_type(&op->ctx, place->ino, &type);
 
-	if ((o->flags & O_CREAT) && (o->flags & O_EXCL))
-		return -EEXIST;
-	rc = stet_fs_get_type(&op->ctx, place->ino, &type);
 	if (rc)
 		return rc;
 	if (S_ISLNK(type))
 		return -ELOOP;
 	if (!STET_MODE_IS_TABLE(type) || place->must_be_dir)
-		return STET_FAIL(-EINVAL, "%s: not a table", o->path);
+		return STET_FAIL(-EINVAL, "%s: not a table", o->by.path);
 	return stet_api_permit_(op, place->ino,
 				STET_API_MAY_READ | (o->table->writable ? STET_API_MAY_WRITE : 0));
 }
@@ -65,18 +47,15 @@ static int open_at(struct stet_api_op *op, void *arg)
 {
 	struct opening *o = arg;
 	struct stet_api_place place;
-	bool exclusive = (o->flags & O_CREAT) && (o->flags & O_EXCL);
-	int rc = stet_api_resolve_(op, o->dir, o->path, !exclusive && !(o->flags & O_NOFOLLOW),
-				   &place);
+	bool made;
+	int rc = stet_api_find_or_make_(op, &o->by, &place, &made);
 
+	if (!rc && !made)
+		rc = use_existing(op, o, &place);
 	if (rc)
 		return rc;
-	if (place.ino == 0)
-		rc = make_new(op, o, &place, &place.ino);
-	else
-		rc = use_existing(op, o, &place);
 	o->table->ino = place.ino;
-	return rc ? rc : stet_api_hold_(op, place.ino);
+	return stet_api_hold_(op, place.ino);
 }
 
 static int opened(struct stet_api_op *op, void *arg)
@@ -90,7 +69,11 @@ int stet_table_open(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, 
 		    int flags, mode_t mode, struct stet_table **ret_table)
 {
 	int access = flags & O_ACCMODE;
-	struct opening o = { .dir = dir, .path = path, .flags = flags, .mode = mode };
+	struct opening o = { .by = { .dir = dir,
+				     .path = path,
+				     .flags = flags,
+				     .mode = STET_MODE_TABLE | (mode & 07777),
+				     .if_slash = -EINVAL } };
 	int rc;
 
 	if ((flags & ~KNOWN_OPEN) || (access != O_RDONLY && access != O_RDWR))
@@ -112,13 +95,7 @@ void stet_table_close(struct stet_table *table)
 {
 	if (!table)
 		return;
-	struct stet_volume *vol = table->vol;
-
-	stet_api_lock_(vol);
-	stet_fs_unhold(vol->fs, table->ino);
-	vol->handles--;
-	stet_api_worker_kick_(vol, false);
-	stet_api_unlock_(vol);
+	stet_api_unhold_(table->vol, NULL, table->ino);
 	stet_free(table);
 }
 
