@@ -12,7 +12,6 @@
 
 #include "base/text.h"
 
-#include <string.h>
 #include <unistd.h>
 
 #define NS_PER_MS INT64_C(1000000)
@@ -509,19 +508,6 @@ static bool get_subject(const struct stet_tx *tx, struct stet_key *ret, const ch
 	return true;
 }
 
-static size_t copy_text(const char *text, char *buf, size_t cap)
-{
-	size_t len = strlen(text);
-
-	if (cap > 0) {
-		size_t n = len < cap ? len : cap - 1;
-
-		memcpy(buf, text, n);
-		buf[n] = 0;
-	}
-	return len;
-}
-
 size_t stet_conflict_text(struct stet_tx *txn, char *buf, size_t cap)
 {
 	struct stet_text text;
@@ -539,10 +525,10 @@ size_t stet_conflict_text(struct stet_tx *txn, char *buf, size_t cap)
 	if (found)
 		stet_text_printf(&text, ": %s", why);
 	if (found && !text.truncated) {
-		len = copy_text(stet_text_cstr(&text), buf, cap);
+		len = stet_text_copy(stet_text_cstr(&text), buf, cap);
 	} else {
 		stet_api_lock_(txn->vol);
-		len = copy_text(txn->txn ? stet_txn_conflict_text(txn->txn) : "", buf, cap);
+		len = stet_text_copy(txn->txn ? stet_txn_conflict_text(txn->txn) : "", buf, cap);
 		stet_api_unlock_(txn->vol);
 	}
 	stet_text_release(&text);

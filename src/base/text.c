@@ -167,3 +167,16 @@ const char *stet_text_cstr(const struct stet_text *text)
 {
 	return text->p ? text->p : "";
 }
+
+size_t stet_text_copy(const char *s, char *buf, size_t cap)
+{
+	size_t len = strlen(s);
+
+	if (cap > 0) {
+		size_t n = len < cap ? len : cap - 1;
+
+		memcpy(buf, s, n);
+		buf[n] = 0;
+	}
+	return len;
+}

@@ -41,4 +41,10 @@ void stet_text_name(struct stet_text *text, const void *bytes, size_t len);
 /** The text, "" when empty. Borrowed: valid until the next call on it. */
 const char *stet_text_cstr(const struct stet_text *text);
 
+/**
+ * Copies the string, cut to what cap has room for with its NUL; cap 0: nothing. Returns how long the whole
+ * is.
+ */
+size_t stet_text_copy(const char *s, char *buf, size_t cap);
+
 #endif

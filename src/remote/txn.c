@@ -1,6 +1,8 @@
 /* txn.c - transactions of a volume that another process holds. */
 #include "remote/remote_internal.h"
 
+#include "base/text.h"
+
 #include <string.h>
 
 /* --- begin --- */
@@ -121,19 +123,6 @@ int stet_remote_savepoint_release(struct stet_txn *txn, uint64_t savepoint)
 	return with_savepoint(txn, STET_WIRE_SAVEPOINT_RELEASE, savepoint);
 }
 
-static size_t copy_text(const char *text, char *buf, size_t cap)
-{
-	size_t len = strlen(text);
-
-	if (cap > 0) {
-		size_t n = len < cap ? len : cap - 1;
-
-		memcpy(buf, text, n);
-		buf[n] = 0;
-	}
-	return len;
-}
-
 size_t stet_remote_conflict_text(struct stet_txn *txn, char *buf, size_t cap)
 {
 	struct stet_remote_call c;
@@ -145,7 +134,7 @@ size_t stet_remote_conflict_text(struct stet_txn *txn, char *buf, size_t cap)
 	rc = stet_remote_do_(&c);
 	if (!rc)
 		text = stet_wire_get_text(&c.in, STET_WIRE_ARGS_MAX);
-	len = copy_text(text, buf, cap); /* before the connection is somebody else's */
+	len = stet_text_copy(text, buf, cap); /* before the connection is somebody else's */
 	(void)stet_remote_end_(&c, rc);
 	return len;
 }
@@ -238,7 +227,7 @@ int stet_remote_revert(struct stet_txn *txn, unsigned flags, const char *const *
 	c.data_len = list.len;
 	rc = stet_remote_do_(&c);
 	if (c.in.left > 0) /* there was an answer */
-		copy_text(stet_wire_get_text(&c.in, STET_WIRE_ARGS_MAX), why, cap);
+		stet_text_copy(stet_wire_get_text(&c.in, STET_WIRE_ARGS_MAX), why, cap);
 	rc = stet_remote_end_(&c, rc);
 	stet_buf_release(&list);
 	return (int)rc;

@@ -87,12 +87,28 @@ static void names_are_escaped(void **state)
 	}
 }
 
+static void copies_are_cut(void **state)
+{
+	char buf[5] = "....";
+
+	(void)state;
+	assert_int_equal(stet_text_copy("abcdef", buf, 0), 6);
+	assert_string_equal(buf, "....");
+	assert_int_equal(stet_text_copy("abcdef", buf, 4), 6);
+	assert_memory_equal(buf, "abc\0", 5);
+	assert_int_equal(stet_text_copy("abcd", buf, 5), 4);
+	assert_string_equal(buf, "abcd");
+	assert_int_equal(stet_text_copy("", buf, 1), 0);
+	assert_string_equal(buf, "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(printing_appends),
 		cmocka_unit_test(failing_cuts_and_sticks),
 		cmocka_unit_test(names_are_escaped),
+		cmocka_unit_test(copies_are_cut),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
