@@ -413,13 +413,18 @@ static int plan_piece(struct plan *p, const struct fs_extent *x, const struct fs
 	return buf ? plan_placed(p, x, piece) : plan_extent(p, x, piece);
 }
 
+/* Opens the walk over the blocks of what is still to be planned. */
+static int walk_plan(const struct plan *p, uint64_t ino, struct fs_walk *ret)
+{
+	return stet_walk_open_(p->ctx, ino, p->at >> STET_BLOCK_SHIFT, stet_blocks_(p->end), ret);
+}
+
 /* Plans up to the size of what is in extents. Stops early when there are no more pieces. */
 static int plan_extents(struct plan *p, uint64_t ino)
 {
 	struct fs_piece piece;
 	struct fs_walk walk;
-	int rc = stet_walk_open_(p->ctx, ino, p->at >> STET_BLOCK_SHIFT, stet_blocks_(p->end),
-				 &walk);
+	int rc = walk_plan(p, ino, &walk);
 
 	if (rc)
 		return rc;
@@ -559,8 +564,7 @@ static int plan_whole(struct plan *p, uint64_t ino)
 {
 	struct fs_piece piece;
 	struct fs_walk walk;
-	int rc = stet_walk_open_(p->ctx, ino, p->at >> STET_BLOCK_SHIFT, stet_blocks_(p->end),
-				 &walk);
+	int rc = walk_plan(p, ino, &walk);
 
 	if (rc)
 		return rc;
