@@ -330,6 +330,8 @@ STET_CHECKED int stet_api_drop_set_ids_(struct stet_api_op *op, uint64_t ino);
 
 /* Waits while a call in the transaction performs a job of it. 0: it is open; -ESTALE, -EAGAIN. */
 STET_CHECKED int stet_api_wait_turn_(struct stet_tx *tx);
+/* The same for what changes something. -EROFS: it is frozen. */
+STET_CHECKED int stet_api_wait_turn_to_change_(struct stet_tx *tx);
 
 /// Paths (path.c) ///
 

@@ -489,11 +489,7 @@ static int claim(struct stet_tx *tx)
 	int rc;
 
 	stet_api_lock_(tx->vol);
-	while (tx->spilling)
-		stet_cond_wait(&tx->turn, &tx->vol->lock);
-	rc = stet_api_tx_usable_(tx);
-	if (!rc && tx->frozen)
-		rc = STET_FAIL(-EROFS, "the transaction takes no more changes");
+	rc = stet_api_wait_turn_to_change_(tx);
 	if (!rc)
 		tx->state = STET_API_TX_COMMITTING;
 	stet_api_unlock_(tx->vol);

@@ -139,6 +139,15 @@ int stet_api_wait_turn_(struct stet_tx *tx)
 	return stet_api_tx_usable_(tx);
 }
 
+int stet_api_wait_turn_to_change_(struct stet_tx *tx)
+{
+	int rc = stet_api_wait_turn_(tx);
+
+	if (!rc && tx->frozen)
+		rc = STET_FAIL(-EROFS, "the transaction takes no more changes");
+	return rc;
+}
+
 /* R3 */
 static int spill(struct stet_tx *tx)
 {
@@ -172,14 +181,13 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 		     stet_api_op_fn *fn, stet_api_op_fn *after, void *arg)
 {
 	struct stet_tx *tx = op->tx;
+	bool changes = !(flags & STET_API_READ);
 	int64_t since_ns = 0;
 	int rc;
 
 	do {
-		rc = stet_api_wait_turn_(tx);
-		if (!rc && tx->frozen && !(flags & STET_API_READ))
-			rc = STET_FAIL(-EROFS, "the transaction takes no more changes");
-		if (!rc && !(flags & STET_API_READ))
+		rc = changes ? stet_api_wait_turn_to_change_(tx) : stet_api_wait_turn_(tx);
+		if (!rc && changes)
 			rc = check_limit(tx);
 		if (rc)
 			return rc;
@@ -196,7 +204,7 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 		rc = after(op, arg);
 	if (rc)
 		let_go(op);
-	if (!rc && !(flags & STET_API_READ)) {
+	if (!rc && changes) {
 		tx->changes++;
 		rc = spill(tx);
 	}

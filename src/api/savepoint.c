@@ -18,9 +18,7 @@ static int run(struct stet_tx *txn, bool changes, savepoint_fn *fn, uint64_t *sa
 	stet_error_clear();
 	stet_api_lock_(vol);
 	stet_api_tx_get_(txn);
-	rc = stet_api_wait_turn_(txn);
-	if (!rc && changes && txn->frozen)
-		rc = STET_FAIL(-EROFS, "the transaction takes no more changes");
+	rc = changes ? stet_api_wait_turn_to_change_(txn) : stet_api_wait_turn_(txn);
 	if (!rc)
 		rc = fn(txn, savepoint);
 	stet_api_tx_put_(txn);
