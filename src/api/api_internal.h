@@ -383,6 +383,16 @@ STET_CHECKED int stet_api_find_or_make_(struct stet_api_op *op, const struct ste
 					struct stet_api_place *ret, bool *ret_made);
 /* Its handle, which holds it, closes. tx: of the handle; NULL ok. */
 void stet_api_unhold_(struct stet_volume *vol, struct stet_tx *tx, uint64_t ino);
+/* What a listing or a cursor reads in. */
+struct stet_api_reading {
+	struct stet_tx *tx;
+	bool is_own; /* a view made for it, as it is in no transaction */
+};
+/* txn: NULL makes a view. fn is run in it first; then there is one more handle. */
+STET_CHECKED int stet_api_reading_open_(struct stet_volume *vol, struct stet_tx *txn,
+					stet_api_op_fn *fn, void *arg,
+					struct stet_api_reading *ret);
+void stet_api_reading_close_(struct stet_volume *vol, const struct stet_api_reading *in);
 /* Copies the target with its NUL. -ERANGE. */
 STET_CHECKED int stet_api_readlink_(struct stet_api_op *op, uint64_t ino, char *buf, size_t cap,
 				    size_t *ret_len);

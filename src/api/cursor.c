@@ -24,8 +24,7 @@ struct stet_cursor {
 	/* --- set at open, then constant --- */
 	struct stet_handle head;
 	struct stet_table *table;
-	struct stet_tx *tx;
-	bool own_tx; /* tx is a view made for this cursor */
+	struct stet_api_reading in;
 	bool reverse, keys_only;
 	struct stet_fs_bounds all;
 
@@ -35,7 +34,7 @@ struct stet_cursor {
 	struct stet_fs_bounds before; /* what was left before it */
 	bool at_end;                  /* nothing is left behind it */
 	uint64_t given;               /* records */
-	uint64_t changes;             /* of tx, when the batch was read */
+	uint64_t changes;             /* of in.tx, when the batch was read */
 	size_t next, count;           /* of item */
 	struct item item[BATCH_RECORDS];
 	struct stet_buf buf; /* their keys and values */
@@ -100,7 +99,7 @@ static void clear_batch(struct stet_cursor *c)
 /* C2 */
 static uint32_t batch_size(const struct stet_cursor *c)
 {
-	if (c->own_tx || c->given >= BATCH_RECORDS)
+	if (c->in.is_own || c->given >= BATCH_RECORDS)
 		return BATCH_RECORDS;
 	return c->given > 0 ? (uint32_t)c->given : 1;
 }
@@ -125,7 +124,7 @@ static int fill_batch(struct stet_api_op *op, void *arg)
 	c->before = c->left;
 	c->left = left;
 	c->at_end = rc == 0;
-	c->changes = c->tx->changes;
+	c->changes = c->in.tx->changes;
 	return 0;
 }
 
@@ -135,7 +134,7 @@ static int refill(struct stet_cursor *c)
 	int rc;
 
 	do { /* bounded: a batch without records is at the end */
-		rc = stet_api_run_(vol, c->tx, STET_API_READ, fill_batch, NULL, c);
+		rc = stet_api_run_(vol, c->in.tx, STET_API_READ, fill_batch, NULL, c);
 		rc = stet_api_fill_(vol, &c->fill, rc);
 	} while (!rc && c->count == 0 && !c->at_end);
 	if (rc)
@@ -150,11 +149,11 @@ static int check_batch(struct stet_cursor *c)
 	bool stale;
 	int rc;
 
-	if (c->own_tx)
+	if (c->in.is_own)
 		return 0;
 	stet_api_lock_(vol);
-	rc = stet_api_tx_usable_(c->tx);
-	stale = c->tx->changes != c->changes;
+	rc = stet_api_tx_usable_(c->in.tx);
+	stale = c->in.tx->changes != c->changes;
 	stet_api_unlock_(vol);
 	if (rc || !stale || (c->count == 0 && !c->at_end))
 		return rc;
@@ -233,32 +232,6 @@ static int look(struct stet_api_op *op, void *arg)
 	return stet_fs_record_scan(&op->ctx, c->table->ino, &none, false, 0, add_record, NULL);
 }
 
-/* Under the same hold of the lock, so the transaction cannot end in between. */
-static int opened(struct stet_api_op *op, void *arg)
-{
-	(void)arg;
-	stet_api_tx_get_(op->tx);
-	op->vol->handles++;
-	return 0;
-}
-
-static int begin(struct stet_cursor *c, struct stet_tx *txn)
-{
-	struct stet_volume *vol = c->table->vol;
-	int rc = 0;
-
-	c->tx = txn;
-	c->own_tx = !txn;
-	if (!txn)
-		rc = stet_api_view_begin_(vol, &c->tx);
-	if (rc)
-		return rc;
-	rc = stet_api_run_(vol, c->tx, STET_API_READ, look, opened, c);
-	if (rc && c->own_tx)
-		stet_api_view_end_(c->tx);
-	return rc;
-}
-
 static void free_cursor(struct stet_cursor *c)
 {
 	stet_mutex_destroy(&c->lock);
@@ -285,7 +258,7 @@ int stet_cursor_open(struct stet_table *table, struct stet_tx *txn,
 	rc = stet_api_bounds_(table, bounds, &c->all);
 	c->left = c->all;
 	if (!rc)
-		rc = begin(c, txn);
+		rc = stet_api_reading_open_(table->vol, txn, look, c, &c->in);
 	if (rc)
 		free_cursor(c);
 	else
@@ -297,13 +270,6 @@ void stet_cursor_close(struct stet_cursor *cursor)
 {
 	if (!cursor)
 		return;
-	struct stet_volume *vol = cursor->table->vol;
-
-	if (cursor->own_tx)
-		stet_api_view_end_(cursor->tx);
-	stet_api_lock_(vol);
-	stet_api_tx_put_(cursor->tx);
-	vol->handles--;
-	stet_api_unlock_(vol);
+	stet_api_reading_close_(cursor->table->vol, &cursor->in);
 	free_cursor(cursor);
 }

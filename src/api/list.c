@@ -18,8 +18,7 @@ struct stet_dir {
 	/* --- set at open, then constant --- */
 	struct stet_handle head;
 	struct stet_volume *vol;
-	struct stet_tx *tx;
-	bool own_tx; /* tx is a view made for this listing */
+	struct stet_api_reading in;
 	uint64_t dir;
 	uint32_t types;
 	char *glob;        /* owned, or NULL */
@@ -88,7 +87,7 @@ static int fill_batch(struct stet_api_op *op, void *arg)
 
 static int refill(struct stet_dir *it)
 {
-	int rc = stet_api_run_(it->vol, it->tx, STET_API_READ, fill_batch, NULL, it);
+	int rc = stet_api_run_(it->vol, it->in.tx, STET_API_READ, fill_batch, NULL, it);
 
 	if (rc)
 		return rc;
@@ -173,15 +172,6 @@ static int open_at(struct stet_api_op *op, void *arg)
 	return rc;
 }
 
-/* Under the same hold of the lock, so the transaction cannot end in between. */
-static int opened(struct stet_api_op *op, void *arg)
-{
-	(void)arg;
-	stet_api_tx_get_(op->tx);
-	op->vol->handles++;
-	return 0;
-}
-
 static void free_dir(struct stet_dir *it)
 {
 	stet_mutex_destroy(&it->lock);
@@ -222,37 +212,18 @@ int stet_dir_open(struct stet_volume *vol, struct stet_tx *txn, uint64_t dir, co
 		rc = new_dir(vol, filter, &o.it);
 	if (rc)
 		return rc;
-	o.it->tx = txn;
-	if (!txn) {
-		o.it->own_tx = true; /* I1 */
-		rc = stet_api_view_begin_(vol, &o.it->tx);
-	}
-	if (rc) {
+	rc = stet_api_reading_open_(vol, txn, open_at, &o, &o.it->in); /* I1 */
+	if (rc)
 		free_dir(o.it);
-		return rc;
-	}
-	rc = stet_api_run_(vol, o.it->tx, STET_API_READ, open_at, opened, &o);
-	if (rc) {
-		if (o.it->own_tx)
-			stet_api_view_end_(o.it->tx);
-		free_dir(o.it);
-		return rc;
-	}
-	*ret_dir = o.it;
-	return 0;
+	else
+		*ret_dir = o.it;
+	return rc;
 }
 
 void stet_dir_close(struct stet_dir *it)
 {
 	if (!it)
 		return;
-	struct stet_volume *vol = it->vol;
-
-	if (it->own_tx)
-		stet_api_view_end_(it->tx);
-	stet_api_lock_(vol);
-	stet_api_tx_put_(it->tx);
-	vol->handles--;
-	stet_api_unlock_(vol);
+	stet_api_reading_close_(it->vol, &it->in);
 	free_dir(it);
 }

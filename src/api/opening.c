@@ -1,4 +1,8 @@
-/* opening.c - what files and tables share: they are found by a path or made, and held while open. */
+/* opening.c - what handles have in common.
+ *
+ * Files and tables are found by a path or made, and held while open. Listings and cursors read in one state,
+ * for which they have a view of their own when they are in no transaction.
+ */
 #include "api/api_internal.h"
 
 #include <fcntl.h>
@@ -37,5 +41,40 @@ void stet_api_unhold_(struct stet_volume *vol, struct stet_tx *tx, uint64_t ino)
 	stet_api_tx_put_(tx);
 	vol->handles--;
 	stet_api_worker_kick_(vol, false);
+	stet_api_unlock_(vol);
+}
+
+/* Under the same hold of the lock, so the transaction cannot end in between. */
+static int opened(struct stet_api_op *op, void *arg)
+{
+	(void)arg;
+	stet_api_tx_get_(op->tx);
+	op->vol->handles++;
+	return 0;
+}
+
+int stet_api_reading_open_(struct stet_volume *vol, struct stet_tx *txn, stet_api_op_fn *fn,
+			   void *arg, struct stet_api_reading *ret)
+{
+	struct stet_api_reading in = { .tx = txn, .is_own = !txn };
+	int rc = txn ? 0 : stet_api_view_begin_(vol, &in.tx);
+
+	if (rc)
+		return rc;
+	rc = stet_api_run_(vol, in.tx, STET_API_READ, fn, opened, arg);
+	if (!rc)
+		*ret = in;
+	else if (in.is_own)
+		stet_api_view_end_(in.tx);
+	return rc;
+}
+
+void stet_api_reading_close_(struct stet_volume *vol, const struct stet_api_reading *in)
+{
+	if (in->is_own)
+		stet_api_view_end_(in->tx);
+	stet_api_lock_(vol);
+	stet_api_tx_put_(in->tx);
+	vol->handles--;
 	stet_api_unlock_(vol);
 }
