@@ -79,18 +79,24 @@ static int is_named(struct stet_fs_ctx *ctx, uint64_t ino, bool *ret)
 	return rc == -ENOENT ? 0 : rc;
 }
 
-/* Whether it had lost its last name already when the transaction began: it was open, and still is. */
-static int was_nameless(struct stet_fs_ctx *ctx, uint64_t ino, bool *ret)
+/* The inode as the transaction found it when it began. -ENOENT. */
+static int get_begun(struct stet_fs_ctx *ctx, uint64_t ino, struct stet_inode *ret)
 {
-	struct stet_inode i = { .nlink = 0 };
 	struct stet_key key;
 	struct stet_val val;
 	int rc;
 
 	stet_key_inode(&key, ino);
 	rc = stet_txn_get_begun(ctx->txn, &key, &val);
-	if (!rc)
-		rc = stet_inode_decode(val.b, val.bytes, &i);
+	return rc ? rc : stet_inode_decode(val.b, val.bytes, ret);
+}
+
+/* Whether it had lost its last name already when the transaction began: it was open, and still is. */
+static int was_nameless(struct stet_fs_ctx *ctx, uint64_t ino, bool *ret)
+{
+	struct stet_inode i;
+	int rc = get_begun(ctx, ino, &i);
+
 	*ret = !rc && i.nlink == 0;
 	return rc == -ENOENT ? 0 : rc;
 }
@@ -205,15 +211,9 @@ static int make_orphans(struct stet_fs_ctx *ctx, struct fs_state *state)
 /* A mutant's. */
 static int size_as_of_begin(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t *ret_bytes)
 {
-	struct stet_inode i = { .size = 0 };
-	struct stet_key key;
-	struct stet_val val;
-	int rc;
+	struct stet_inode i;
+	int rc = get_begun(ctx, ino, &i);
 
-	stet_key_inode(&key, ino);
-	rc = stet_txn_get_begun(ctx->txn, &key, &val);
-	if (!rc)
-		rc = stet_inode_decode(val.b, val.bytes, &i);
 	if (!rc)
 		*ret_bytes = i.size;
 	return rc == -ENOENT ? 0 : rc;
