@@ -376,8 +376,9 @@ def use_as_user(m):
         equal(read(m.path("b")), b"b", "content")
         system("fusermount3", "-u", m.dir)
         m.mount()
-        os.kill(user_daemon(m), signal.SIGTERM)
-        wait_unmounted(m)
+        pid = user_daemon(m)
+        os.kill(pid, signal.SIGTERM)
+        wait_gone(pid)
         m.check()
 
     as_user(use)
@@ -388,10 +389,11 @@ def user_daemon(m):
     return int(text.split("(process ")[1].split(")")[0])
 
 
-def wait_unmounted(m):
+def wait_gone(pid):
+    """It unmounts first, and then writes its checkpoint."""
     until = time.monotonic() + 20
-    while m.is_mounted():
-        check(time.monotonic() < until, "it unmounts")
+    while os.path.exists(f"/proc/{pid}"):
+        check(time.monotonic() < until, "it ends")
         time.sleep(0.02)
 
 
