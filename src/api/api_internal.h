@@ -155,6 +155,7 @@ struct stet_api_waiter {
 	bool poked;            /* look again although the ticket has not fired */
 	bool cancelled;        /* give up: the transaction was ended */
 	bool counted;          /* in volume.grouping.waiting */
+	bool for_lock; /* it waits for other transactions only, not for work of the worker */
 };
 
 void stet_api_waiter_init_(struct stet_api_waiter *w);

@@ -85,6 +85,12 @@ static int run_plain(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 	return finish_plain(op, rc, after, arg);
 }
 
+static bool waits_for_lock(const struct stet_tx *tx, const struct stet_api_waiter *w)
+{
+	return stet_txn_waits_for_lock(tx->txn, &w->ticket) ||
+	       stet_lock_waits(&tx->open_owner, &w->ticket);
+}
+
 /* R5. The time of the call's first wait counts. */
 static int64_t deadline_of(const struct stet_tx *tx, const struct stet_api_waiter *w,
 			   int64_t *since_ns)
@@ -93,8 +99,7 @@ static int64_t deadline_of(const struct stet_tx *tx, const struct stet_api_waite
 
 	if (*since_ns == 0)
 		*since_ns = now_ns;
-	if (tx->lock_timeout_ms == 0 || (!stet_txn_waits_for_lock(tx->txn, &w->ticket) &&
-					 !stet_lock_waits(&tx->open_owner, &w->ticket)))
+	if (tx->lock_timeout_ms == 0 || !w->for_lock)
 		return INT64_MAX;
 	return *since_ns + (int64_t)tx->lock_timeout_ms * 1000000;
 }
@@ -116,11 +121,13 @@ static int gave_up(struct stet_tx *tx, struct stet_api_waiter *w, int rc)
 
 static int wait_in_tx(struct stet_tx *tx, struct stet_api_waiter *w, int64_t *since_ns)
 {
-	int64_t deadline_ns = deadline_of(tx, w, since_ns);
+	int64_t deadline_ns;
 	int rc;
 
 	stet_api_assert_locked_(tx->vol);
 	stet_list_add_tail(&tx->waiters, &w->link);
+	w->for_lock = waits_for_lock(tx, w);
+	deadline_ns = deadline_of(tx, w, since_ns);
 	rc = stet_api_wait_op_(tx->vol, w, deadline_ns);
 	stet_list_del(&w->link);
 	if (rc == -ETIMEDOUT || rc == -EINTR)

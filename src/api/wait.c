@@ -56,6 +56,7 @@ void stet_api_waiter_init_(struct stet_api_waiter *w)
 	w->poked = false;
 	w->cancelled = false;
 	w->counted = false;
+	w->for_lock = false;
 }
 
 void stet_api_waiter_release_(struct stet_api_waiter *w)
@@ -76,7 +77,7 @@ int stet_api_wait_until_(struct stet_volume *vol, struct stet_api_waiter *w, int
 {
 	bool in_time = true;
 
-	stet_api_worker_kick_(vol, true);
+	stet_api_worker_kick_(vol, !w->for_lock);
 	while (!w->ticket.fired && !w->cancelled && in_time) {
 		if (deadline_ns == INT64_MAX)
 			stet_cond_wait(&w->cond, &vol->lock);
@@ -99,7 +100,7 @@ int stet_api_wait_op_(struct stet_volume *vol, struct stet_api_waiter *w, int64_
 	bool gone = false;
 
 	if (asked.fn)
-		stet_api_worker_kick_(vol, true);
+		stet_api_worker_kick_(vol, !w->for_lock);
 	while (asked.fn && !gone && !w->ticket.fired && !w->cancelled) {
 		int64_t ask_ns = stet_clock_mono_ns(clock) + ASK_NS;
 
