@@ -21,6 +21,8 @@
  *     unlinks it completes it.
  * O6. Who gives up lets others through that were queued behind him: they are unlinked, too. So whoever
  *     goes through the list begins again after each.
+ * O7. These locks are paired with those of the engine (lock.h), and so are a transaction's two owners: a deadlock
+ *     through both is found, and the transaction that gives up is doomed, whichever kind it waits for.
  */
 #include "api/api_internal.h"
 
@@ -82,8 +84,8 @@ static int check_granted(struct stet_volume *vol, struct stet_tx *tx, uint64_t i
 		return rc;
 	if (!rc)
 		rc = stet_api_tx_usable_(tx);
-	if (rc == -EDEADLK)
-		stet_txn_doom(tx->txn, rc);
+	if (rc == -EDEADLK && tx->txn) /* it may have ended before this is told */
+		stet_txn_deadlocked(tx->txn);
 	if (rc || append)
 		return rc;
 	stet_key_inode(&key, ino);
@@ -122,7 +124,7 @@ int stet_api_data_gate_(struct stet_api_op *op, uint64_t ino, bool append)
 	rc = stet_lock_acquire(&op->tx->open_owner, &name, mode_of(op->tx, append), op->ctx.wait,
 			       op->ctx.ticket, NULL);
 	if (rc == -EDEADLK)
-		stet_txn_doom(op->tx->txn, rc);
+		stet_txn_deadlocked(op->tx->txn);
 	return rc;
 }
 

@@ -11,6 +11,7 @@
  *     transactions are. If it must give way to others it is made again.
  * R5. A call that waits for a lock longer than stet_lock_timeout() says gives the wait up; the transaction, and
  *     what it has locked, stay as they are. Waiting for space is not meant.
+ * R6. A transaction whose wait ended with -EDEADLK is doomed: the call failed, and is not made again.
  */
 #include "api/api_internal.h"
 
@@ -132,6 +133,11 @@ static int wait_in_tx(struct stet_tx *tx, struct stet_api_waiter *w, int64_t *si
 	stet_list_del(&w->link);
 	if (rc == -ETIMEDOUT || rc == -EINTR)
 		rc = gave_up(tx, w, rc);
+	if (rc == -EDEADLK) {
+		if (!stet_api_tx_usable_(tx))
+			stet_txn_deadlocked(tx->txn);
+		rc = STET_FAIL(-EDEADLK, "deadlock, the youngest of the cycle gives up");
+	}
 	if (!rc)
 		rc = stet_api_tx_usable_(tx);
 	stet_api_waiter_rearm_(w);

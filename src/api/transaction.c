@@ -155,6 +155,7 @@ static int make(struct stet_volume *vol, struct stet_txn *txn, unsigned flags, b
 	stet_cond_init(&tx->turn);
 	stet_hash_init(&tx->dirty, 4);
 	stet_lock_owner_init(&tx->open_owner, vol->open_locks, tx->id);
+	stet_txn_pair_owner(tx->txn, &tx->open_owner);
 	vol->handles += !internal;
 	if (tx->for_user && vol->limits.max_age_ms)
 		stet_api_worker_kick_(vol, true);

@@ -269,6 +269,7 @@ static int open_engine(struct stet_volume *vol, const struct stet_open_options *
 	stet_api_lock_(vol);
 	rc = stet_engine_open(vol->device, &config, &hooks, &vol->engine);
 	if (!rc) {
+		stet_engine_pair_locks(vol->engine, vol->open_locks);
 		stet_fs_attach(vol->fs, vol->engine);
 		rc = stet_api_clean_open_(vol);
 	}

@@ -96,6 +96,11 @@ static int engine_create(struct stet_device *device, const struct stet_superbloc
 	return 0;
 }
 
+void stet_engine_pair_locks(struct stet_engine *engine, struct stet_locks *locks)
+{
+	stet_locks_pair(engine->locks, locks);
+}
+
 static void free_runs(struct stet_engine *engine)
 {
 	struct stet_list *pos;

@@ -97,6 +97,9 @@ STET_CHECKED int stet_engine_read_superblock(struct stet_device *device,
 STET_CHECKED int stet_engine_open(struct stet_device *device,
 				  const struct stet_engine_config *config,
 				  const struct stet_engine_hooks *hooks, struct stet_engine **ret);
+/* Deadlocks through both its locks and these are found (lock.h). Before there is any transaction. */
+struct stet_locks;
+void stet_engine_pair_locks(struct stet_engine *engine, struct stet_locks *locks);
 /* Frees everything; writes nothing (flush and checkpoint first). Open transactions must be gone. */
 void stet_engine_close(struct stet_engine *engine);
 

@@ -19,6 +19,10 @@
  * I8. An exclusive lock of a whole name that has no head is a lone one (lone.h). Whoever else asks
  *     for the name makes a head with a grant for the lone owner first; the lone entry stays until
  *     release.
+ * I9. Paired owners are one node of one waits-for graph over both managers: that of the first manager stands
+ *     for both, its waits are those of both, and as a victim it gives up the waits of both. So a call
+ *     settles both managers, and fires the tickets of both; I3, I4 and I7 hold for both together. The marks
+ *     of searches are higher than all that either has used.
  */
 #include "txn/lock_internal.h"
 
@@ -85,11 +89,20 @@ static int need_ranges(struct lock_head *head)
 	return 0;
 }
 
-static void fire(struct stet_locks *locks)
+static void fire_own(struct stet_locks *locks)
 {
 	stet_ticket_fire_all(&locks->victims, -EDEADLK);
 	stet_ticket_fire_all(&locks->granted, 0);
 	stet_ticket_fire_all(&locks->probes, 0);
+}
+
+static void fire(struct stet_locks *locks)
+{
+	struct stet_locks *other = locks->other;
+
+	fire_own(locks);
+	if (other)
+		fire_own(other);
 }
 
 /* --- the manager --- */
@@ -116,9 +129,20 @@ void stet_locks_destroy(struct stet_locks *locks)
 	if (!locks)
 		return;
 	STET_ASSERT_CMP(stet_hash_count(&locks->heads), ==, 0);
+	if (locks->other)
+		locks->other->other = NULL;
 	stet_hash_release(&locks->heads);
 	stet_lone_release(&locks->lone);
 	stet_free(locks);
+}
+
+void stet_locks_pair(struct stet_locks *a, struct stet_locks *b)
+{
+	STET_ASSERT(a != b && !a->other && !b->other);
+	STET_ASSERT(stet_hash_count(&a->heads) == 0 && stet_hash_count(&b->heads) == 0);
+	a->other = b;
+	b->other = a;
+	b->second = true;
 }
 
 void stet_lock_owner_init(struct stet_lock_owner *owner, struct stet_locks *locks, uint64_t age)
@@ -126,6 +150,22 @@ void stet_lock_owner_init(struct stet_lock_owner *owner, struct stet_locks *lock
 	*owner = (struct stet_lock_owner){ .locks = locks, .age = age };
 	stet_list_init(&owner->held);
 	stet_list_init(&owner->recheck);
+}
+
+void stet_lock_owner_pair(struct stet_lock_owner *a, struct stet_lock_owner *b)
+{
+	STET_ASSERT(!a->peer && !b->peer && a->age == b->age && a->locks->other == b->locks);
+	STET_ASSERT(!a->waiting && !b->waiting && !a->victim && !b->victim);
+	a->peer = b;
+	b->peer = a;
+}
+
+void stet_lock_owner_part(struct stet_lock_owner *owner)
+{
+	if (!owner->peer)
+		return;
+	owner->peer->peer = NULL;
+	owner->peer = NULL;
 }
 
 /* --- acquiring --- */
@@ -464,8 +504,21 @@ struct checking {
 	uint32_t whole[STET_LOCK_MODES];
 };
 
+static void check_owner(const struct stet_lock_owner *owner)
+{
+	const struct stet_lock_owner *peer = owner->peer;
+
+	STET_ASSERT(!owner->waiting || !owner->victim);
+	STET_ASSERT(!stet_list_linked(&owner->recheck)); /* I4 */
+	if (!peer)
+		return;
+	STET_ASSERT(peer->peer == owner && peer->age == owner->age); /* I9 */
+	STET_ASSERT(peer->locks == owner->locks->other && peer->locks->other == owner->locks);
+}
+
 static void check_grant(struct checking *c, struct lock_grant *g)
 {
+	check_owner(g->owner);
 	STET_ASSERT(g->head == c->head);
 	STET_ASSERT(!stet_lock_granted_blocker_(c->head, g)); /* K1 */
 	c->whole[g->mode] += g->whole;
@@ -499,6 +552,7 @@ static uint64_t check_head(struct lock_head *head)
 	STET_LIST_FOREACH(pos, &head->waits) {
 		struct stet_lock_wait *w = stet_container_of(pos, struct stet_lock_wait, of_head);
 
+		check_owner(w->grant->owner);
 		STET_ASSERT(!w->upgrade || !plain_seen); /* I2 */
 		plain_seen = plain_seen || !w->upgrade;
 		STET_ASSERT(

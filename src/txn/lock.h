@@ -11,6 +11,8 @@
  *     (highest age number) gives up with -EDEADLK: the requester itself, or a waiter, whose tickets
  *     fire so. From then on it gets -EDEADLK for whatever it does not hold yet, until release_all.
  * K4. Locks are kept until release_all of the owner (strict two-phase locking).
+ *     Two managers can be paired, and owners in them that belong to one transaction: the search knows both,
+ *     and such two owners wait, and give up, as one.
  * K5. An owner that has got STET_LOCK_ALL_AT locks within one name, where nobody else has or wants any, is given
  *     all of it instead: so what one owner locks takes bounded memory, unless others are in it.
  */
@@ -96,6 +98,7 @@ struct stet_lock_owner {
 	struct stet_lock_wait
 		*waiting; /* chain: one per operation that waits (threads may share one) */
 	bool victim;      /* gave up in a deadlock (K3) */
+	struct stet_lock_owner *peer; /* the same one's in the other manager; NULL: none */
 	/* the search of the waits-for graph */
 	struct stet_list recheck; /* on the manager's list of owners that may have closed a cycle */
 	uint64_t search_mark;
@@ -104,7 +107,12 @@ struct stet_lock_owner {
 
 STET_CHECKED int stet_locks_create(struct stet_locks **ret);
 void stet_locks_destroy(struct stet_locks *locks);
+/* Deadlocks through both are found from now on; both under one lock. Neither is paired, or in use, yet. */
+void stet_locks_pair(struct stet_locks *a, struct stet_locks *b);
 void stet_lock_owner_init(struct stet_lock_owner *owner, struct stet_locks *locks, uint64_t age);
+/* Of one age, in paired managers, fresh. They must be parted before one of them goes. */
+void stet_lock_owner_pair(struct stet_lock_owner *a, struct stet_lock_owner *b);
+void stet_lock_owner_part(struct stet_lock_owner *owner); /* paired or not */
 
 /* 0: granted (or held already in a mode at least as strong). STET_WAIT: queued; the ticket fires
  * with 0 when granted (the lock is then held), or -EDEADLK, or is cancelled by stet_lock_cancel.

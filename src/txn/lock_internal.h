@@ -60,6 +60,8 @@ struct lock_probe {
 };
 
 struct stet_locks {
+	struct stet_locks *other; /* paired with it (I9); NULL: none */
+	bool second;              /* of the pair */
 	struct stet_hash heads;
 	struct stet_lone lone; /* I8 */
 	uint64_t lone_count;   /* of them, those without a head */
@@ -115,8 +117,13 @@ void stet_lock_end_wait_(struct stet_locks *locks, struct stet_lock_wait *w, boo
 			 struct stet_ticket_queue *fire);
 void stet_lock_give_up_(struct stet_locks *locks, struct stet_lock_owner *owner,
 			struct stet_ticket_queue *tell);
+/* The one that stands for the pair of owners (I9). */
+static inline struct stet_lock_owner *stet_lock_node_(struct stet_lock_owner *owner)
+{
+	return owner->peer && owner->locks->second ? owner->peer : owner;
+}
 void stet_lock_note_recheck_(struct stet_locks *locks, struct stet_lock_owner *owner);
-/* Restores I3 and I4. */
+/* Restores I3 and I4, in both managers of a pair. */
 void stet_lock_settle_(struct stet_locks *locks);
 void stet_lock_trim_(struct stet_locks *locks, struct lock_head *head); /* I1 */
 

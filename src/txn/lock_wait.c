@@ -12,9 +12,15 @@
 #include "base/assert.h"
 #include "base/mem.h"
 
+/* I9 */
+static bool node_waits(const struct stet_lock_owner *owner)
+{
+	return owner->waiting || (owner->peer && owner->peer->waiting);
+}
+
 void stet_lock_note_recheck_(struct stet_locks *locks, struct stet_lock_owner *owner)
 {
-	if (owner->waiting && !stet_list_linked(&owner->recheck))
+	if (node_waits(owner) && !stet_list_linked(&owner->recheck))
 		stet_list_add_tail(&locks->recheck, &owner->recheck);
 }
 
@@ -206,6 +212,7 @@ void stet_lock_trim_(struct stet_locks *locks, struct lock_head *head)
 
 /* --- deadlocks --- */
 
+/* Owners are those that stand for their pair, if they have a peer (I9). */
 struct search {
 	struct stet_lock_owner *start;
 	struct stet_lock_owner *todo; /* found, not looked at yet; by search_next */
@@ -215,9 +222,11 @@ struct search {
 
 static void search_edge(struct search *s, struct stet_lock_owner *from, struct stet_lock_owner *to)
 {
+	from = stet_lock_node_(from);
+	to = stet_lock_node_(to);
 	if (to == s->start) {
 		s->last = from;
-	} else if (to->waiting && to->search_mark != s->mark) {
+	} else if (node_waits(to) && to->search_mark != s->mark) {
 		to->search_mark = s->mark;
 		to->search_parent = from;
 		to->search_next = s->todo;
@@ -272,19 +281,38 @@ static void search_wait(struct search *s, struct stet_lock_wait *w)
 	}
 }
 
+static void search_owner(struct search *s, const struct stet_lock_owner *owner)
+{
+	for (struct stet_lock_wait *w = owner->waiting; w && !s->last; w = w->next)
+		search_wait(s, w);
+}
+
+static uint64_t next_mark(struct stet_locks *locks)
+{
+	struct stet_locks *other = locks->other;
+
+	locks->search_mark++;
+	if (other && other->search_mark >= locks->search_mark)
+		locks->search_mark = other->search_mark + 1;
+	return locks->search_mark;
+}
+
 /* The youngest owner of a cycle through `start`, or NULL. */
 static struct stet_lock_owner *find_victim(struct stet_locks *locks, struct stet_lock_owner *start)
 {
-	struct search s = { .start = start, .todo = start, .mark = ++locks->search_mark };
-	struct stet_lock_owner *victim = start;
+	struct search s = { .mark = next_mark(locks) };
+	struct stet_lock_owner *victim;
 
+	start = stet_lock_node_(start);
+	s.start = s.todo = victim = start;
 	start->search_next = NULL;
 	while (s.todo && !s.last) {
 		struct stet_lock_owner *owner = s.todo;
 
 		s.todo = owner->search_next;
-		for (struct stet_lock_wait *w = owner->waiting; w && !s.last; w = w->next)
-			search_wait(&s, w);
+		search_owner(&s, owner);
+		if (owner->peer)
+			search_owner(&s, owner->peer);
 	}
 	if (!s.last)
 		return NULL;
@@ -295,32 +323,52 @@ static struct stet_lock_owner *find_victim(struct stet_locks *locks, struct stet
 	return victim;
 }
 
+static void make_victim(struct stet_lock_owner *owner)
+{
+	owner->victim = true;
+	stet_lock_give_up_(owner->locks, owner, &owner->locks->victims);
+}
+
+static bool work_one(struct stet_locks *locks)
+{
+	struct stet_list *pos = stet_list_first(&locks->changed);
+	struct lock_head *head;
+
+	if (!pos)
+		return false;
+	head = stet_container_of(pos, struct lock_head, changed);
+	stet_list_del(&head->changed);
+	work_queue(locks, head);
+	stet_lock_trim_(locks, head);
+	return true;
+}
+
+static bool search_one(struct stet_locks *locks)
+{
+	struct stet_list *pos = stet_list_first(&locks->recheck);
+	struct stet_lock_owner *owner, *victim;
+
+	if (!pos)
+		return false;
+	owner = stet_container_of(pos, struct stet_lock_owner, recheck);
+	victim = find_victim(locks, owner);
+	if (!victim) {
+		stet_list_del(&owner->recheck);
+		return true;
+	}
+	make_victim(victim);
+	if (victim->peer)
+		make_victim(victim->peer);
+	return true;
+}
+
 /* It ends: each round works off one head, or looks at one owner; new rounds come only from a wait that
  * ended. */
 void stet_lock_settle_(struct stet_locks *locks)
 {
-	struct stet_list *pos;
+	struct stet_locks *other = locks->other;
 
-	for (;;) {
-		if ((pos = stet_list_first(&locks->changed))) {
-			struct lock_head *head = stet_container_of(pos, struct lock_head, changed);
-
-			stet_list_del(&head->changed);
-			work_queue(locks, head);
-			stet_lock_trim_(locks, head);
-		} else if ((pos = stet_list_first(&locks->recheck))) {
-			struct stet_lock_owner *owner =
-				stet_container_of(pos, struct stet_lock_owner, recheck);
-			struct stet_lock_owner *victim = find_victim(locks, owner);
-
-			if (!victim) {
-				stet_list_del(&owner->recheck);
-				continue;
-			}
-			victim->victim = true;
-			stet_lock_give_up_(locks, victim, &locks->victims);
-		} else {
-			return;
-		}
-	}
+	while (work_one(locks) || (other && work_one(other)) || search_one(locks) ||
+	       (other && search_one(other)))
+		;
 }

@@ -117,6 +117,7 @@ void stet_txn_end(struct stet_txn *txn)
 		return;
 	struct stet_engine *engine = txn->engine;
 
+	stet_lock_owner_part(&txn->owner);
 	if (txn->spilling) {
 		txn->ended = true; /* the end of the job ends it */
 		return;
@@ -326,6 +327,13 @@ static bool is_left_out(const struct stet_lock_name *name, enum stet_lock_mode m
 	       (stet_mutant_is(STET_MUTANT_NO_NAMES_LOCK) && name->class == STET_LOCK_NAMES);
 }
 
+void stet_txn_deadlocked(struct stet_txn *txn)
+{
+	if (!txn->doomed)
+		txn->engine->stats.deadlocks++;
+	stet_txn_doom(txn, -EDEADLK);
+}
+
 int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name, enum stet_lock_mode mode,
 		  bool wait, struct stet_ticket *ticket)
 {
@@ -342,14 +350,17 @@ int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name, enum 
 		rc = stet_lock_acquire(&txn->owner, name, mode, wait, ticket, &blocker);
 	if (rc == STET_WAIT)
 		txn->engine->stats.waits++;
-	if (rc == -EDEADLK) {
-		txn->engine->stats.deadlocks++;
-		stet_txn_doom(txn, -EDEADLK);
-	}
+	if (rc == -EDEADLK)
+		stet_txn_deadlocked(txn);
 	if (rc == -EBUSY && blocker)
 		return STET_FAIL(-EBUSY, "held by transaction %llu",
 				 (unsigned long long)txn_of(blocker)->id);
 	return rc;
+}
+
+void stet_txn_pair_owner(struct stet_txn *txn, struct stet_lock_owner *owner)
+{
+	stet_lock_owner_pair(&txn->owner, owner);
 }
 
 bool stet_txn_waits_for_lock(const struct stet_txn *txn, const struct stet_ticket *ticket)

@@ -83,6 +83,10 @@ void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret);
  * does not doom). -EDEADLK dooms. */
 STET_CHECKED int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name,
 			       enum stet_lock_mode mode, bool wait, struct stet_ticket *ticket);
+/* It was chosen to give up in a deadlock, which its ticket was told of: dooms. */
+void stet_txn_deadlocked(struct stet_txn *txn);
+/* The transaction's owner of locks in the manager that the engine's is paired with; until stet_txn_end. */
+void stet_txn_pair_owner(struct stet_txn *txn, struct stet_lock_owner *owner);
 /* Whether the ticket waits for a lock (and not for space, say). Giving that up changes nothing else. */
 bool stet_txn_waits_for_lock(const struct stet_txn *txn, const struct stet_ticket *ticket);
 void stet_txn_cancel_wait(struct stet_txn *txn, const struct stet_ticket *ticket);

@@ -281,6 +281,114 @@ static void who_gives_up_lets_others_through(void **state)
 	stet_ll_close_lock(vol, held);
 }
 
+/* --- deadlocks through both kinds of locks --- */
+
+struct waits {
+	uint64_t id, waiting_for;
+};
+
+static int look_at_waits(void *arg, const struct stet_txn_entry *entry)
+{
+	struct waits *waits = arg;
+
+	if (entry->id == waits->id)
+		waits->waiting_for = entry->waiting_for;
+	return 0;
+}
+
+static uint64_t waiting_for(struct stet_volume *vol, struct stet_txn *txn)
+{
+	struct waits waits = { .id = stet_transaction_id(txn) };
+
+	OK(stet_txns(vol, look_at_waits, &waits));
+	return waits.waiting_for;
+}
+
+/* A call of a transaction that may wait, in a thread. */
+struct call {
+	pthread_t thread;
+	struct stet_volume *vol;
+	struct stet_txn *txn;
+	struct stet_table *table; /* NULL: it writes the file */
+	uint64_t ino;
+	_Atomic bool done;
+	long rc;
+};
+
+static void *run_call(void *arg)
+{
+	struct call *c = arg;
+	char buf[8];
+
+	if (c->table)
+		c->rc = stet_get(c->table, c->txn, "r", 1, buf, sizeof(buf), STET_GET_UPDATE);
+	else
+		c->rc = stet_ll_write(c->vol, c->txn, c->ino, 0, "x", 1, 0);
+	c->done = true;
+	return NULL;
+}
+
+static void start_call(struct call *c)
+{
+	pthread_create(&c->thread, NULL, run_call, c);
+	while (!c->done && waiting_for(c->vol, c->txn) == 0)
+		unit_sleep_ms(1);
+}
+
+static bool ends_soon(const struct call *c)
+{
+	int64_t until_ms = unit_now_ms() + 5000;
+
+	while (!c->done && unit_now_ms() < until_ms)
+		unit_sleep_ms(1);
+	return c->done;
+}
+
+/* One waits for a record, the other for the data of a file; both kinds of victims, and both orders. */
+static void deadlock_of_both_kinds(struct stet_volume *vol, bool reader_is_young, bool reader_first)
+{
+	struct call reader = { .vol = vol }, writer = { .vol = vol };
+	struct call *young = reader_is_young ? &reader : &writer;
+	struct call *old = reader_is_young ? &writer : &reader;
+	bool ended;
+
+	OK(stet_begin(vol, STET_BEGIN_LOCKING, &old->txn));
+	OK(stet_begin(vol, STET_BEGIN_LOCKING, &young->txn));
+	writer.ino = unit_ino(vol, NULL, "f");
+	OK(stet_table_open(vol, NULL, STET_ROOT, "t", O_RDWR | O_CREAT, 0600, &reader.table));
+	assert_int_equal(stet_ll_write(vol, reader.txn, writer.ino, 0, "x", 1, 0), 1);
+	OK(stet_put(reader.table, writer.txn, "r", 1, "2", 1, 0));
+	start_call(reader_first ? &reader : &writer);
+	start_call(reader_first ? &writer : &reader);
+	ended = ends_soon(young);
+	if (ended)
+		FAILS(-EDEADLK, stet_ll_write(vol, young->txn, writer.ino, 0, "y", 1, 0));
+	stet_abort(young->txn); /* ends what still waits */
+	pthread_join(young->thread, NULL);
+	pthread_join(old->thread, NULL);
+	assert_true(ended);
+	assert_int_equal(young->rc, -EDEADLK);
+	assert_int_equal(old->rc, 1);
+	OK(stet_commit(old->txn, 0));
+	stet_table_close(reader.table);
+}
+
+static void deadlocks_of_both_kinds(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	uint64_t ino = make(vol, NULL, "f");
+	struct stet_table *table;
+	struct stet_ll_lock *lock;
+
+	OK(lock_now(vol, NULL, ino, 0, &lock)); /* from now on changes of data take these locks */
+	stet_ll_close_lock(vol, lock);
+	OK(stet_table_open(vol, NULL, STET_ROOT, "t", O_RDWR | O_CREAT, 0600, &table));
+	OK(stet_put(table, NULL, "r", 1, "1", 1, 0));
+	stet_table_close(table);
+	for (int i = 0; i < 4; i++)
+		deadlock_of_both_kinds(vol, i & 1, i & 2);
+}
+
 static void what_is_created_is_locked(void **state)
 {
 	const struct stet_ll_new what = { .mode = S_IFREG | 0644 };
@@ -437,6 +545,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_excludes_whom, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(open_finds_newer_data, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(who_gives_up_lets_others_through, unit_set_up,
+						unit_tear_down),
+		cmocka_unit_test_setup_teardown(deadlocks_of_both_kinds, unit_set_up,
 						unit_tear_down),
 		cmocka_unit_test_setup_teardown(what_is_created_is_locked, unit_set_up,
 						unit_tear_down),

@@ -2,7 +2,8 @@
  *
  * The model grants by the letter of K1 and K2 and knows no merging, heads or graph search. Which
  * victims a deadlock takes is the manager's choice (cycles may share owners); the model checks that
- * each victim was the youngest of a cycle, and that none is left.
+ * each victim was the youngest of a cycle, and that none is left. Some runs are over two managers that are
+ * paired, with owners in both; the model knows owners only.
  */
 #include "txn/lock.h"
 
@@ -17,7 +18,11 @@
 #include "base/random.h"
 
 #define OWNERS 7
-#define NAMES 3
+#define NAMES 5
+#define FIRST_NAMES 3 /* of them in the first manager; the others have runs with two only */
+#define RECORDS 2     /* the name that is of keys */
+#define ONLY_FIRST 5  /* the owner in the first manager only */
+#define ONLY_SECOND 4 /* in the second */
 #define PLACES 10u
 #define WAITS_EACH 2
 #define MAX_ITEMS 4096
@@ -224,15 +229,15 @@ static void m_release(struct model *m, int owner)
 static const uint8_t keys[] = "abcdefg\0\0\0\0\0\0\0\0\0";
 #define KEY_BYTES 7u
 
-/* Names: bytes, bytes, records. All have PLACES places. */
+/* Names: bytes, bytes, records; bytes, bytes in the second manager. All have PLACES places. */
 static struct stet_lock_name real_name(const struct m_item *item)
 {
 	bool last = item->to == PLACES;
 	size_t key_len = item->from ? KEY_BYTES + item->from - 1 : 0;
 
-	if (item->name < NAMES - 1)
-		return (struct stet_lock_name){ .object = (uint64_t)item->name * 64,
-						.sub = (uint64_t)item->name & 1,
+	if (item->name != RECORDS)
+		return (struct stet_lock_name){ .object = (uint64_t)(item->name % FIRST_NAMES) * 64,
+						.sub = (uint64_t)(item->name % FIRST_NAMES),
 						.from = item->from,
 						.to = last ? UINT64_MAX : item->to,
 						.class = STET_LOCK_DATA };
@@ -240,6 +245,12 @@ static struct stet_lock_name real_name(const struct m_item *item)
 		return stet_lock_record(7, keys, key_len);
 	return stet_lock_records(7, keys, key_len, last ? NULL : keys,
 				 last ? 0 : KEY_BYTES + item->to - 1);
+}
+
+/* The owner i is one in the first manager and OWNERS + i in the second. */
+static struct stet_lock_owner *owner_of(struct stet_lock_owner *owners, int owner, int name)
+{
+	return &owners[name < FIRST_NAMES ? owner : OWNERS + owner];
 }
 
 /* The victims that were told of, in order, then the requester if it was one; no cycle is left. */
@@ -257,7 +268,7 @@ static void apply_victims(struct model *m, int requester, int rc)
 }
 
 /* Everybody told "granted" must be granted in the model, and still waiting must not be. */
-static void compare(struct model *m, struct stet_lock_owner *owners, struct stet_locks *locks)
+static void compare(struct model *m, struct stet_lock_owner *owners, struct stet_locks *locks[2])
 {
 	for (int i = 0; i < log_of_told.n; i++) {
 		struct told *t = log_of_told.v[i];
@@ -278,11 +289,13 @@ static void compare(struct model *m, struct stet_lock_owner *owners, struct stet
 						.mode = (enum stet_lock_mode)(k % 5) };
 			struct stet_lock_name name = real_name(&probe);
 
-			assert_int_equal(stet_lock_held(&owners[o], &name, probe.mode),
+			assert_int_equal(stet_lock_held(owner_of(owners, o, probe.name), &name,
+							probe.mode),
 					 m_covered(m, &probe));
 		}
 	}
-	stet_locks_check(locks);
+	stet_locks_check(locks[0]);
+	stet_locks_check(locks[1]);
 }
 
 static int waits_of(const struct model *m, int owner)
@@ -341,8 +354,8 @@ static void do_acquire(struct model *m, struct stet_lock_owner *owners, struct m
 	item.upgrade = m_upgrade(m, &item);
 	free_now = !m_granted_conflict(m, &item) &&
 		   (item.upgrade || !m_queue_conflict(m, &item, -1));
-	rc = stet_lock_acquire(&owners[item.owner], &name, item.mode, wait, t ? &t->ticket : NULL,
-			       &blocker);
+	rc = stet_lock_acquire(owner_of(owners, item.owner, item.name), &name, item.mode, wait,
+			       t ? &t->ticket : NULL, &blocker);
 	if (covered) {
 		assert_int_equal(rc, 0);
 	} else if (m->victim[item.owner]) {
@@ -368,14 +381,15 @@ static void do_acquire(struct model *m, struct stet_lock_owner *owners, struct m
 		t->used = false;
 }
 
-static void do_probe(struct model *m, struct stet_locks *locks, struct m_item item, bool wait)
+static void do_probe(struct model *m, struct stet_locks *locks[2], struct m_item item, bool wait)
 {
 	struct stet_lock_name name = real_name(&item);
 	struct told *t = wait ? free_slot(OWNERS) : NULL;
 	int rc;
 
 	item.owner = -1;
-	rc = stet_lock_probe(locks, &name, item.mode, t != NULL, t ? &t->ticket : NULL, NULL);
+	rc = stet_lock_probe(locks[item.name >= FIRST_NAMES], &name, item.mode, t != NULL,
+			     t ? &t->ticket : NULL, NULL);
 	if (!m_granted_conflict(m, &item) && !m_queue_conflict(m, &item, -1))
 		assert_int_equal(rc, 0);
 	else
@@ -391,68 +405,97 @@ static void do_probe(struct model *m, struct stet_locks *locks, struct m_item it
 		t->used = false;
 }
 
-static void do_cancel(struct model *m, struct stet_lock_owner *owners, int owner, bool one)
+/* All waits in the manager of the name, or one of any name. */
+static void do_cancel(struct model *m, struct stet_lock_owner *owners, int owner, int name,
+		      bool one)
 {
 	for (int i = m->waits - 1; i >= 0; i--) {
 		struct stet_ticket *ticket = m->wait[i].ticket;
+		struct stet_lock_owner *of = owner_of(owners, owner, m->wait[i].name);
 
-		if (m->wait[i].owner != owner)
+		if (m->wait[i].owner != owner || (!one && of != owner_of(owners, owner, name)))
 			continue;
 		stet_container_of(ticket, struct told, ticket)->used = false;
 		m_remove_wait(m, i);
 		if (one) {
-			stet_lock_cancel_ticket(&owners[owner], ticket);
+			stet_lock_cancel_ticket(of, ticket);
 			break;
 		}
 	}
 	if (!one)
-		stet_lock_cancel(&owners[owner]);
+		stet_lock_cancel(owner_of(owners, owner, name));
 	m_pump(m);
 }
 
-static void do_release(struct model *m, struct stet_lock_owner *owners, int owner)
+/* What is let go in one manager may close a cycle through the other one, as long as it waits there: so then it
+ * first gives up all waits. */
+static void do_release(struct model *m, struct stet_lock_owner *owners, struct stet_locks *locks[2],
+		       int owner)
 {
+	for (int name = 0; owners[owner].peer && name < NAMES; name += FIRST_NAMES) {
+		do_cancel(m, owners, owner, name, false);
+		apply_victims(m, -1, 0);
+		compare(m, owners, locks);
+	}
 	for (int i = 0; i < m->waits; i++) {
 		if (m->wait[i].owner == owner)
 			stet_container_of(m->wait[i].ticket, struct told, ticket)->used = false;
 	}
 	m_release(m, owner);
 	stet_lock_release_all(&owners[owner]);
+	stet_lock_release_all(&owners[OWNERS + owner]);
 }
 
-static struct m_item random_item(struct stet_random *rnd)
+static struct m_item random_item(struct stet_random *rnd, bool two)
 {
 	struct m_item item = { .owner = (int)stet_random_below(rnd, OWNERS),
-			       .name = (int)stet_random_below(rnd, NAMES),
+			       .name = (int)stet_random_below(rnd, two ? NAMES : FIRST_NAMES),
 			       .mode = (enum stet_lock_mode)stet_random_below(rnd, 5) };
 
+	if (two && item.owner == ONLY_FIRST)
+		item.name %= FIRST_NAMES;
+	if (two && item.owner == ONLY_SECOND)
+		item.name = FIRST_NAMES + item.name % (NAMES - FIRST_NAMES);
 	item.from = stet_random_below(rnd, PLACES);
 	item.to = item.from + 1 + stet_random_below(rnd, PLACES - item.from);
-	if (item.name == 0 && stet_random_below(rnd, 4) > 0) {
+	if (item.name % FIRST_NAMES == 0 && stet_random_below(rnd, 4) > 0) {
 		item.from = 0;
 		item.to = PLACES;
 	}
-	if (item.name == NAMES - 1 && stet_random_below(rnd, 3) > 0)
+	if (item.name == RECORDS && stet_random_below(rnd, 3) > 0)
 		item.to = item.from + 1;
 	return item;
+}
+
+static void make_managers(struct stet_locks *locks[2], struct stet_lock_owner *owners, bool two)
+{
+	assert_int_equal(stet_locks_create(&locks[0]), 0);
+	assert_int_equal(stet_locks_create(&locks[1]), 0);
+	if (two)
+		stet_locks_pair(locks[0], locks[1]);
+	for (int o = 0; o < OWNERS; o++) {
+		stet_lock_owner_init(&owners[o], locks[0], (uint64_t)o);
+		stet_lock_owner_init(&owners[OWNERS + o], locks[1], (uint64_t)o);
+		if (two && o != ONLY_FIRST && o != ONLY_SECOND)
+			stet_lock_owner_pair(&owners[o], &owners[OWNERS + o]);
+	}
 }
 
 static void random_run(uint64_t seed)
 {
 	static struct model m;
-	struct stet_lock_owner owners[OWNERS];
-	struct stet_locks *locks;
+	struct stet_lock_owner owners[2 * OWNERS];
+	struct stet_locks *locks[2];
 	struct stet_random rnd;
+	bool two = seed % 2;
 
 	memset(&m, 0, sizeof(m));
 	memset(slots, 0, sizeof(slots));
 	log_of_told.n = 0;
 	stet_random_seed(&rnd, seed);
-	assert_int_equal(stet_locks_create(&locks), 0);
-	for (int o = 0; o < OWNERS; o++)
-		stet_lock_owner_init(&owners[o], locks, (uint64_t)o);
+	make_managers(locks, owners, two);
 	for (int step = 0; step < 600; step++) {
-		struct m_item item = random_item(&rnd);
+		struct m_item item = random_item(&rnd, two);
 		uint64_t dice = stet_random_below(&rnd, 100);
 
 		if (dice < 60 && waits_of(&m, item.owner) < WAITS_EACH)
@@ -460,18 +503,20 @@ static void random_run(uint64_t seed)
 		else if (dice < 75)
 			do_probe(&m, locks, item, dice < 68);
 		else if (dice < 82)
-			do_cancel(&m, owners, item.owner, dice < 79);
+			do_cancel(&m, owners, item.owner, item.name, dice < 79);
 		else if (dice < 97)
-			do_release(&m, owners, item.owner);
+			do_release(&m, owners, locks, item.owner);
 		apply_victims(&m, -1, 0);
 		compare(&m, owners, locks);
 		compare_probes(&m);
 	}
 	for (int o = 0; o < OWNERS; o++)
-		do_release(&m, owners, o);
+		do_release(&m, owners, locks, o);
 	compare(&m, owners, locks);
-	assert_int_equal(stet_locks_count(locks), 0);
-	stet_locks_destroy(locks);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(stet_locks_count(locks[i]), 0);
+		stet_locks_destroy(locks[i]);
+	}
 	for (int i = 0; i < 8; i++)
 		assert_false(slots[OWNERS][i].used); /* no probe is left behind */
 }
@@ -485,6 +530,8 @@ static void test_random(void **state)
 	for (uint64_t seed = 1; seed <= seeds; seed++)
 		random_run(seed);
 }
+
+#define ASK(owner, name, mode, t) stet_lock_acquire(owner, &(name), STET_LOCK_##mode, true, t, NULL)
 
 static const struct stet_lock_name whole = {
 	.object = 9, .from = 0, .to = UINT64_MAX, .class = STET_LOCK_EXISTS
@@ -585,6 +632,48 @@ static void test_youngest(void **state)
 	stet_locks_destroy(locks);
 }
 
+/* A cycle through two managers, closed in either: the youngest gives up in both, and gets nothing any more. */
+static void test_pair(void **state)
+{
+	struct stet_lock_owner old[2], young[2];
+	struct stet_ticket ot, yt, more;
+	struct stet_locks *locks[2];
+
+	(void)state;
+	for (int first = 0; first < 2; first++) {
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(stet_locks_create(&locks[i]), 0);
+		stet_locks_pair(locks[0], locks[1]);
+		for (int i = 0; i < 2; i++) {
+			stet_lock_owner_init(&old[i], locks[i], 1);
+			stet_lock_owner_init(&young[i], locks[i], 2);
+		}
+		stet_lock_owner_pair(&old[0], &old[1]);
+		stet_lock_owner_pair(&young[0], &young[1]);
+		stet_ticket_init(&ot, NULL, NULL);
+		stet_ticket_init(&yt, NULL, NULL);
+		stet_ticket_init(&more, NULL, NULL);
+		assert_int_equal(ASK(&old[first], whole, X, &ot), 0);
+		assert_int_equal(ASK(&old[!first], other, X, &ot), 0);
+		assert_int_equal(ASK(&young[!first], whole, X, &yt), 0);
+		assert_int_equal(ASK(&young[first], whole, X, &yt), STET_WAIT);
+		assert_int_equal(ASK(&young[!first], other, X, &more), STET_WAIT);
+		assert_int_equal(ASK(&old[!first], whole, X, &ot), STET_WAIT);
+		assert_true(yt.fired && yt.result == -EDEADLK);
+		assert_true(more.fired && more.result == -EDEADLK);
+		assert_true(young[0].victim && young[1].victim && !ot.fired);
+		stet_locks_check(locks[0]);
+		stet_lock_owner_part(&young[0]);
+		for (int i = 0; i < 2; i++)
+			stet_lock_release_all(&young[i]);
+		assert_true(ot.fired && ot.result == 0);
+		for (int i = 0; i < 2; i++) {
+			stet_lock_release_all(&old[i]);
+			stet_locks_destroy(locks[i]);
+		}
+	}
+}
+
 /* Neighbouring ranges become one grant, so a sequential reader holds one. */
 static void test_merge(void **state)
 {
@@ -607,8 +696,6 @@ static void test_merge(void **state)
 }
 
 /* --- records --- */
-
-#define ASK(owner, name, mode, t) stet_lock_acquire(owner, &(name), STET_LOCK_##mode, true, t, NULL)
 
 /* Who has scanned keeps out what would appear there, also keys that do not exist; and the other way round. */
 static void test_phantom(void **state)
@@ -800,6 +887,7 @@ int main(void)
 		cmocka_unit_test(test_merge),   cmocka_unit_test(test_phantom),
 		cmocka_unit_test(test_all),     cmocka_unit_test(test_queue_of_ranges),
 		cmocka_unit_test(test_many),    cmocka_unit_test(test_long_queue),
+		cmocka_unit_test(test_pair),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
