@@ -542,7 +542,7 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 	if (rc != -ENOSPC)
 		return rc;
 	/* What is not checkpointed yet may give space back; so may the cleaner. */
-	if (tight || engine->serial > engine->root->cut) {
+	if (tight || engine->serial > engine->root->cut || stet_release_due_(engine)) {
 		engine->ckpt_wanted = engine->ckpt_wanted || engine->serial > engine->root->cut;
 		engine->stats.waits++;
 		if (ticket) {
