@@ -24,6 +24,7 @@
  *   Any call that changes something, these as well:
  *   -EROFS    the volume or the transaction is read-only, or the volume has failed (see Failure)
  *   -ENOSPC   no room, also not after cleaning; the call waits while cleaning may still help
+ *   -EDQUOT   (in a transaction) it would change more than one may on this mount (max_staged)
  *   -EBUSY    (in a transaction) a conflict: stet_conflict_text() says with whom; only stet_abort()
  *             helps, then begin again
  *   -EDEADLK  (in a transaction) it was chosen to give up a cycle of waits; as -EBUSY

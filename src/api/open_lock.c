@@ -119,7 +119,7 @@ int stet_api_data_gate_(struct stet_api_op *op, uint64_t ino, bool append)
 
 	if (op->vol->open_lock_age == 0) /* O3 */
 		return 0;
-	if (!op->tx || op->tx->internal)
+	if (!op->tx)
 		return plain_gate(op, &name, append);
 	rc = stet_lock_acquire(&op->tx->open_owner, &name, mode_of(op->tx, append), op->ctx.wait,
 			       op->ctx.ticket, NULL);

@@ -1,7 +1,7 @@
 /* transaction.c - the handles of transactions: begin, commit, abort.
  *
- * T1. States: OPEN -> COMMITTING -> ENDED, or -> FAILED -> ENDED; OPEN -> ENDED by abort; OPEN -> EXPIRED ->
- *     ENDED. Only in OPEN do calls in it run; txn is NULL exactly in ENDED, in EXPIRED, and in FAILED after it
+ * T1. States: OPEN -> COMMITTING -> ENDED, or -> FAILED -> ENDED; OPEN -> ENDED by abort; OPEN or FAILED ->
+ *     EXPIRED -> ENDED. Only in OPEN do calls in it run; txn is NULL exactly in ENDED, in EXPIRED, and in FAILED after it
  *     was ordered.
  * T2. The object lives while somebody refers to it: the handle, files and listings opened in it, calls in
  *     progress. So calls that wait may find it ended, but never gone.
@@ -300,14 +300,16 @@ int64_t stet_api_txs_expire_(struct stet_volume *vol)
 	STET_LIST_FOREACH_SAFE(pos, tmp, &vol->txs) { /* oldest first */
 		struct stet_tx *tx = stet_container_of(pos, struct stet_tx, link);
 
-		if (!tx->for_user || tx->state != STET_API_TX_OPEN)
+		if (!tx->for_user ||
+		    (tx->state != STET_API_TX_OPEN && tx->state != STET_API_TX_FAILED))
 			continue;
 		if (tx->begun_ns + max_ns > now_ns)
 			return tx->begun_ns + max_ns;
 		if (tx->spilling)
 			return now_ns; /* the end of that wakes the worker */
 		tx->state = STET_API_TX_EXPIRED;
-		end_below(tx);
+		if (tx->txn)
+			end_below(tx);
 	}
 	return INT64_MAX;
 }

@@ -98,6 +98,7 @@ int stet_fs_move(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t block, struct s
 
 	STET_ASSERT_CMP(stet_txn_level(ctx->txn), ==, STET_LEVEL_PLAIN);
 	*ret_moved = 0;
+	stet_txn_moves(ctx->txn);
 	rc = find(ctx, ino, block, &walk, &k);
 	if (rc != 1 || !lies_at(&walk.x, k, addr))
 		return rc < 0 ? rc : 0;

@@ -508,6 +508,27 @@ int stet_ckpt_step_(struct stet_engine *engine, struct stet_job **ret)
 }
 
 /* --- completion --- */
+static void count_pinned_anew(struct stet_engine *engine);
+static bool pinned_by_view(void *arg, uint64_t birth, uint64_t cut, uint32_t blocks);
+
+bool stet_release_pinned_(struct stet_engine *engine)
+{
+	struct stet_space_usage before, after;
+
+	stet_space_usage(engine->space, &before);
+	if (before.pinned_blocks == 0 || engine->views_closed == engine->views_closed_seen)
+		return false;
+	engine->views_closed_seen = engine->views_closed;
+	count_pinned_anew(engine);
+	stet_space_release(engine->space, engine->older_cut, pinned_by_view, engine);
+	stet_space_usage(engine->space, &after);
+	if (after.pinned_blocks == before.pinned_blocks)
+		return false;
+	engine->clean_hopeless = false;
+	engine->in_vain = 0;
+	return true;
+}
+
 static void count_pinned_anew(struct stet_engine *engine)
 {
 	struct stet_list *pos;
@@ -611,9 +632,23 @@ static void count_checkpoint(struct stet_engine *engine, const struct stet_ckpt 
 	engine->stats.checkpoints++;
 	engine->ckpt_failures = 0;
 	engine->overlay_failures = 0;
-	engine->clean_hopeless = false; /* what it releases may make the difference */
 	stet_space_unreserve(engine->space, engine->promised_ckpt);
 	engine->promised_ckpt = 0;
+}
+
+/* N7 of txn.c */
+static void note_gain(struct stet_engine *engine)
+{
+	struct stet_space_usage u;
+
+	stet_space_usage(engine->space, &u);
+	if (u.slots_free > engine->most_free) {
+		engine->most_free = u.slots_free;
+		engine->in_vain = 0;
+	} else if (engine->in_vain < STET_IN_VAIN_MAX) {
+		engine->in_vain++;
+	}
+	engine->clean_hopeless = engine->in_vain == STET_IN_VAIN_MAX;
 }
 
 static void complete(struct stet_engine *engine)
@@ -644,6 +679,7 @@ static void complete(struct stet_engine *engine)
 				   stet_mutant_is(STET_MUTANT_EARLY_REUSE) ? cut
 									   : engine->older_cut,
 				   pinned_by_view, engine);
+	note_gain(engine);
 	stet_waiters_fire_(engine, true, cut, 0);
 	stet_space_kick_(engine);
 }

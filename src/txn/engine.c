@@ -441,7 +441,7 @@ void stet_engine_pressure(const struct stet_engine *engine, struct stet_engine_p
 		spare += OPERATION_BYTES_MAX / STET_BLOCK_SIZE / engine->sb.seg_blocks;
 	stet_short_of_slots_(engine, spare, &missing);
 	if (stet_release_due_(engine) || engine->ckpt || engine->ckpt_wanted || engine->failed ||
-	    engine->config.read_only)
+	    engine->config.read_only || engine->in_vain >= STET_IN_VAIN_MAX)
 		missing = 0; /* a checkpoint may do: ask again after it */
 	ret->want_segments = (uint32_t)missing;
 }

@@ -4,8 +4,8 @@
  * N2. PLAIN transactions hold no locks: what they change is published before the volume's lock is let go.
  * N3. What a transaction reserved stays promised until it ends; when it is ordered, the promise passes
  *     to the engine until a checkpoint has made the blocks live.
- * N4. When space runs short and nothing else helps, the oldest transaction that only reads loses its view: it
- *     is doomed with -ESTALE, and what only its view needed is released by the next checkpoint. One that
+ * N4. When space runs short and nothing else helps, the oldest transaction that only reads, or has only
+ *     read so far, loses its view: it is doomed with -ESTALE, and what only its view needed is released by the next checkpoint. One that
  *     writes is not ended for space: whoever asks gets ENOSPC (for memory it may be: Y5 of overlay.c).
  * N5. Each operation reserves for its worst case, and the next one may change the same blocks again. So when
  *     space is short, what a transaction needs is counted, and the rest of its promise given back. That looks at
@@ -15,6 +15,9 @@
  *     since its begin is in its way.
  * N7. LOCKING has no view: what it reads is what is current, and so is what its changes are compared with. Nothing
  *     that it locked has been changed by others, and what it does not lock (counts, times) it does not replace.
+ * N7. The cleaner may move things for ever without gaining a segment, each time with a checkpoint. So one that
+ *     leaves no more free segments than there were counts as made in vain; after STET_IN_VAIN_MAX of them in a
+ *     row nobody waits for room any more, and nobody cleans, until something else than moving is published.
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -175,7 +178,7 @@ bool stet_txn_expire_oldest_(struct stet_engine *engine, bool writers)
 	STET_LIST_FOREACH(pos, &engine->txns) {
 		struct stet_txn *txn = stet_container_of(pos, struct stet_txn, link);
 
-		if ((writers || txn->read_only) && give_up_view(txn))
+		if ((writers || txn->read_only || !stet_txn_changed(txn)) && give_up_view(txn))
 			return true;
 	}
 	return false;
@@ -287,6 +290,11 @@ const char *stet_txn_conflict_why(const struct stet_txn *txn)
 static struct stet_txn *txn_of(struct stet_lock_owner *owner)
 {
 	return stet_container_of(owner, struct stet_txn, owner);
+}
+
+void stet_txn_moves(struct stet_txn *txn)
+{
+	txn->moves = true;
 }
 
 uint64_t stet_txn_staged_bytes(const struct stet_txn *txn)
@@ -497,6 +505,12 @@ bool stet_txn_give_back_(struct stet_txn *txn)
 	return true;
 }
 
+/* N7 */
+static bool in_vain(const struct stet_engine *engine)
+{
+	return engine->in_vain >= STET_IN_VAIN_MAX;
+}
+
 /* *ret_tight: it may help to wait. */
 static int take_room(struct stet_txn *txn, uint64_t blocks, bool privileged, bool *ret_tight)
 {
@@ -505,14 +519,14 @@ static int take_room(struct stet_txn *txn, uint64_t blocks, bool privileged, boo
 
 	*ret_tight = short_of_memory(engine) ||
 		     (!privileged && stet_short_of_slots_(engine, 0, NULL) &&
-		      !engine->clean_hopeless);
+		      !engine->clean_hopeless && !in_vain(engine));
 	if (*ret_tight)
 		return -ENOSPC;
 	rc = stet_space_reserve(engine->space, blocks,
 				privileged ? STET_SPACE_PRIVILEGED : STET_SPACE_NORMAL);
 	if (!rc && !privileged && stet_short_of_slots_(engine, 0, NULL)) {
 		stet_space_unreserve(engine->space, blocks);
-		*ret_tight = !engine->clean_hopeless;
+		*ret_tight = !engine->clean_hopeless && !in_vain(engine);
 		return -ENOSPC;
 	}
 	return rc;
@@ -532,6 +546,8 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 	if (engine->failed)
 		return stet_engine_refuse_(engine);
 	rc = take_room(txn, blocks, privileged, &tight);
+	if (rc == -ENOSPC && stet_release_pinned_(engine))
+		rc = take_room(txn, blocks, privileged, &tight);
 	if (rc == -ENOSPC && stet_txn_give_back_(txn))
 		rc = take_room(txn, blocks, privileged, &tight);
 	if (!rc) {
@@ -542,7 +558,8 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 	if (rc != -ENOSPC)
 		return rc;
 	/* What is not checkpointed yet may give space back; so may the cleaner. */
-	if (tight || engine->serial > engine->root->cut || stet_release_due_(engine)) {
+	if ((tight || engine->serial > engine->root->cut || stet_release_due_(engine)) &&
+	    !in_vain(engine)) {
 		engine->ckpt_wanted = engine->ckpt_wanted || engine->serial > engine->root->cut;
 		engine->stats.waits++;
 		if (ticket) {

@@ -40,6 +40,8 @@ STET_CHECKED int stet_txn_order(struct stet_txn *txn, struct stet_ticket *ticket
 /* PLAIN: does now what may fail when it is ordered, so that bytes of shared buffers can be changed in place
  * afterwards. What is staged later is prepared when it is ordered, as usual. -ENOMEM, -EIO. */
 STET_CHECKED int stet_txn_prepare(struct stet_txn *txn);
+/* It only moves what is there: that is no reason to try again whatever failed for want of room. */
+void stet_txn_moves(struct stet_txn *txn);
 /* Ends it: what was not ordered is dropped, early-placed blocks are given back. */
 void stet_txn_end(struct stet_txn *txn);
 /* A mutant's (STET_MUTANT_EARLY_RELEASE): lets the locks go. */

@@ -216,8 +216,10 @@ struct stet_engine {
 	uint64_t flush_cut;        /* of the flush in flight, else durable_cut */
 	STET_VEC(struct stet_waiter) waiters;
 	uint64_t flush_retries;
-	bool led;            /* see stet_engine_led */
-	int64_t flushed_ns;  /* monotonic: when the last flush ended */
+	uint64_t views_closed, views_closed_seen; /* by stet_release_pinned_ */
+	uint32_t most_free, in_vain;              /* N7 of txn.c: segments, and checkpoints */
+	bool led;                                 /* see stet_engine_led */
+	int64_t flushed_ns;                       /* monotonic: when the last flush ended */
 	bool idle_published; /* the log's last header says that everything is durable */
 
 	struct stet_ckpt *ckpt; /* in progress, or NULL */
@@ -249,6 +251,8 @@ struct stet_engine {
 	struct stet_txn *plain; /* a spare PLAIN transaction */
 	struct stet_engine_stats stats;
 };
+
+#define STET_IN_VAIN_MAX 6u
 
 struct stet_waiter {
 	uint64_t serial;
@@ -344,6 +348,7 @@ struct stet_txn {
 	int doomed;    /* 0 or the error */
 	bool ordering; /* reads see the current state */
 	bool ordered;
+	bool moves;             /* it only moves what is there (the cleaner) */
 	bool prepared;          /* every entry of `set` is ready to be published */
 	struct stet_view *view; /* not PLAIN */
 	struct stet_lock_owner owner;
@@ -442,6 +447,8 @@ void stet_ckpt_finish_(struct stet_job *job);
 void stet_ckpt_flushed_(struct stet_engine *engine, struct stet_job *job, bool ok);
 void stet_ckpt_abort_(struct stet_engine *engine);
 /* Slots are short and the newest checkpoint freed at least a segment: another one releases it. */
+/* Views have gone since the last release: gives back what only they needed. Whether that was anything. */
+bool stet_release_pinned_(struct stet_engine *engine);
 bool stet_release_due_(const struct stet_engine *engine);
 /* N4 of txn.c; writers: also of transactions that write. True: the next checkpoint will release something. */
 bool stet_txn_expire_oldest_(struct stet_engine *engine, bool writers);

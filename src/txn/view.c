@@ -49,6 +49,7 @@ void stet_view_close(struct stet_view *view)
 		view->overlaying->view = NULL;
 	stet_list_del(&view->link);
 	view->engine->view_count--;
+	view->engine->views_closed++;
 	stet_rootref_put_(view->engine, view->root);
 	stet_free(view);
 }
