@@ -325,8 +325,11 @@ static struct stet_lock_owner *find_victim(struct stet_locks *locks, struct stet
 
 static void make_victim(struct stet_lock_owner *owner)
 {
+	struct stet_locks *locks = owner->locks;
+	struct stet_locks *first = locks->second && locks->other ? locks->other : locks;
+
 	owner->victim = true;
-	stet_lock_give_up_(owner->locks, owner, &owner->locks->victims);
+	stet_lock_give_up_(locks, owner, &first->victims); /* in the order of all victims */
 }
 
 static bool work_one(struct stet_locks *locks)

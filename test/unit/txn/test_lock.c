@@ -253,13 +253,27 @@ static struct stet_lock_owner *owner_of(struct stet_lock_owner *owners, int owne
 	return &owners[name < FIRST_NAMES ? owner : OWNERS + owner];
 }
 
-/* The victims that were told of, in order, then the requester if it was one; no cycle is left. */
+/* Whether the owner is the youngest of a cycle. */
+static bool m_may_give_up(const struct model *m, int owner)
+{
+	bool reach[OWNERS][OWNERS];
+
+	m_closure(m, owner, reach);
+	return reach[owner][owner];
+}
+
+/* The victims that were told of, in order; the requester, if it was one, was when the next one would not have
+ * been, or last. No cycle is left. */
 static void apply_victims(struct model *m, int requester, int rc)
 {
 	for (int i = 0; i < log_of_told.n; i++) {
 		struct told *t = log_of_told.v[i];
 
-		if (t->ticket.result == -EDEADLK && !m->victim[t->owner])
+		if (t->ticket.result != -EDEADLK || m->victim[t->owner])
+			continue;
+		if (rc == -EDEADLK && !m->victim[requester] && !m_may_give_up(m, t->owner))
+			m_kill(m, requester);
+		if (!m->victim[t->owner])
 			m_kill(m, t->owner);
 	}
 	if (rc == -EDEADLK && !m->victim[requester])
