@@ -286,7 +286,8 @@ STET_API_CHECKED int stet_dump(const char *path, const char *what, stet_dump_fn 
 #define STET_BEGIN_SNAPSHOT 0x1u
 /** As SNAPSHOT; and at commit all that was read must be unchanged since begin, else -EBUSY. */
 #define STET_BEGIN_SERIALIZABLE 0x2u
-/** Reads the current state and locks what it reads; waits instead of failing, may deadlock. */
+/** Reads the current state and locks what it reads; waits instead of failing, may deadlock. On a volume that
+ * another program serves: for user 0 and that program's own user (-EPERM). */
 #define STET_BEGIN_LOCKING 0x4u
 /** With LOCKING: data of files is locked by whole pages of 4096 bytes instead of by bytes. */
 #define STET_LOCK_PAGE 0x8u

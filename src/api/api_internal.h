@@ -306,6 +306,8 @@ const struct stet_ll_who *stet_api_who_(void);
 #define STET_API_MAY_WRITE 2u
 #define STET_API_MAY_SEARCH 1u /* or execute */
 
+/* Whether whom this thread acts for may lock what he reads. */
+STET_CHECKED int stet_api_permit_locking_(const struct stet_volume *vol);
 /* Each gives 0 or -EACCES or -EPERM, and takes locks only. Whether he has these permissions for an inode. */
 STET_CHECKED int stet_api_permit_(struct stet_api_op *op, uint64_t ino, unsigned want);
 /* A path may begin there. */

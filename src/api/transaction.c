@@ -169,6 +169,8 @@ int stet_api_begin_(struct stet_volume *vol, unsigned flags, bool internal, stru
 	struct stet_txn *txn;
 	int rc = choose_level(flags, &flags, &level);
 
+	if (!rc && level == STET_LEVEL_LOCKING && !internal)
+		rc = stet_api_permit_locking_(vol);
 	if (!rc)
 		rc = stet_txn_begin(vol->engine, level, flags & STET_BEGIN_READ_ONLY, &txn);
 	if (!rc && (flags & STET_LOCK_PAGE))

@@ -7,6 +7,8 @@
  * H3. A path starts in the root, or in a directory from which every step up to the root may be searched: a
  *     number alone opens no door. Open files and tables are not asked again.
  * H4. Writing to a file takes its set-id bits away, unless by user 0.
+ * H5. Who may only read keeps nobody from writing: so other users than 0 and the program's own have no level
+ *     LOCKING, at which readers lock.
  */
 #include "api/api_internal.h"
 
@@ -144,6 +146,17 @@ static int owner_only(struct stet_api_op *op, const struct stet_fs_attr *attr)
 		return 0;
 	return STET_FAIL(-EPERM, "user %u does not own inode %llu", op->who->uid,
 			 (unsigned long long)attr->ino);
+}
+
+/* H5 */
+int stet_api_permit_locking_(const struct stet_volume *vol)
+{
+	if (is_root(acting) || acting->uid == vol->uid)
+		return 0;
+	return STET_FAIL(-EPERM,
+			 "user %u may not lock what he reads: level LOCKING is for user 0 "
+			 "and whose program this is",
+			 acting->uid);
 }
 
 /* --- names --- */

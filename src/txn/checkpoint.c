@@ -636,7 +636,7 @@ static void count_checkpoint(struct stet_engine *engine, const struct stet_ckpt 
 	engine->promised_ckpt = 0;
 }
 
-/* N7 of txn.c */
+/* N8 of txn.c */
 static void note_gain(struct stet_engine *engine)
 {
 	struct stet_space_usage u;

@@ -5,7 +5,8 @@
  * N3. What a transaction reserved stays promised until it ends; when it is ordered, the promise passes
  *     to the engine until a checkpoint has made the blocks live.
  * N4. When space runs short and nothing else helps, the oldest transaction that only reads, or has only
- *     read so far, loses its view: it is doomed with -ESTALE, and what only its view needed is released by the next checkpoint. One that
+ *     read so far, loses its view: it is doomed with -ESTALE, and what only its view needed is released by the next
+ *     checkpoint. One that
  *     writes is not ended for space: whoever asks gets ENOSPC (for memory it may be: Y5 of overlay.c).
  * N5. Each operation reserves for its worst case, and the next one may change the same blocks again. So when
  *     space is short, what a transaction needs is counted, and the rest of its promise given back. That looks at
@@ -15,7 +16,7 @@
  *     since its begin is in its way.
  * N7. LOCKING has no view: what it reads is what is current, and so is what its changes are compared with. Nothing
  *     that it locked has been changed by others, and what it does not lock (counts, times) it does not replace.
- * N7. The cleaner may move things for ever without gaining a segment, each time with a checkpoint. So one that
+ * N8. The cleaner may move things for ever without gaining a segment, each time with a checkpoint. So one that
  *     leaves no more free segments than there were counts as made in vain; after STET_IN_VAIN_MAX of them in a
  *     row nobody waits for room any more, and nobody cleans, until something else than moving is published.
  */
@@ -505,7 +506,7 @@ bool stet_txn_give_back_(struct stet_txn *txn)
 	return true;
 }
 
-/* N7 */
+/* N8 */
 static bool in_vain(const struct stet_engine *engine)
 {
 	return engine->in_vain >= STET_IN_VAIN_MAX;

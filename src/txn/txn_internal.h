@@ -217,7 +217,7 @@ struct stet_engine {
 	STET_VEC(struct stet_waiter) waiters;
 	uint64_t flush_retries;
 	uint64_t views_closed, views_closed_seen; /* by stet_release_pinned_ */
-	uint32_t most_free, in_vain;              /* N7 of txn.c: segments, and checkpoints */
+	uint32_t most_free, in_vain;              /* N8 of txn.c: segments, and checkpoints */
 	bool led;                                 /* see stet_engine_led */
 	int64_t flushed_ns;                       /* monotonic: when the last flush ended */
 	bool idle_published; /* the log's last header says that everything is durable */

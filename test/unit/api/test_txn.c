@@ -238,7 +238,7 @@ static void limits(void **state)
 	FAILS(-EDQUOT, stet_pwrite(file, big, 1, 0));
 	FAILS(-EDQUOT, stet_mkdirat(vol, ours, STET_ROOT, "d", 0755));
 	stet_ll_act_as(&who);
-	his = begin(vol, STET_BEGIN_LOCKING);
+	his = begin(vol, STET_BEGIN_SNAPSHOT);
 	stet_ll_act_as(NULL);
 	OK(stet_mkdirat(vol, his, STET_ROOT, "e", 0755));
 	OK(stet_txns(vol, collect, list));
