@@ -168,7 +168,9 @@ struct stet_open_options {
  * for the user of this process, as he is now: permissions are checked as on a mount, and stet_clean is for
  * root and the other's user. Options but read_only and no_remote are ignored. Who may reach a mount may use its
  * volume so, also if he may not open the image. stet_close makes everything durable and leaves the volume open
- * there; what this process leaves behind when it ends (transactions, files) is dropped.
+ * there; what this process leaves behind when it ends (transactions, files) is dropped. Who cannot reach the root of
+ * the mount, by the path that it was made with, gets -EACCES; inside `stetfs run` on that mount: -EOPNOTSUPP, as the
+ * library cannot work in that transaction yet.
  * Any call may then give
  *   -EPIPE    the other process has gone, or has ended the connection: so does every later call; handles
  *             can be ended, which drops transactions, and the volume closed

@@ -302,6 +302,9 @@ struct stet_ll_service;
 struct stet_ll_service_options {
 	bool open_locks; /* files are opened for writing by stet_ll_open_lock too: transactions of clients
 			  * lock the data of files as a whole, for it to be respected */
+	uint64_t
+		mount_dev; /* the st_dev of a FUSE mount of the volume: clients are served only if they reach
+			     * its root, and not in a transaction's tree there; 0: there is none */
 };
 
 /** options NULL: all zero. -ENOMEM. The caller owns *ret. */

@@ -11,6 +11,7 @@
 
 #include "api/api_internal.h"
 #include "format/superblock.h"
+#include "remote/reach.h"
 #include "remote/remote.h"
 
 #include <string.h>
@@ -321,18 +322,30 @@ static int open_local(const char *path, const struct stet_open_options *options,
 	return rc;
 }
 
+/* More than that it is busy. */
+static bool is_told(int rc)
+{
+	return rc == -EMFILE || rc == -ENOMEM || rc == -EACCES || rc == -EOPNOTSUPP;
+}
+
 /* V4. busy: why it could not be opened here; the result if nobody serves it. */
 static int open_remote(const char *path, bool read_only, int busy, struct stet_volume **ret_vol)
 {
 	struct stet_ll_server *server = stet_calloc(1, sizeof(*server));
 	int rc = server ? stet_ll_find_server(path, server) : -ENOMEM;
+	int reach_fd = -1;
 
 	if (!rc) {
-		rc = stet_remote_open(server->socket, read_only, stet_api_real_clock_(), ret_vol);
+		rc = stet_reach_open(server, &reach_fd);
+		if (!rc)
+			rc = stet_remote_open(server->socket, reach_fd, read_only,
+					      stet_api_real_clock_(), ret_vol);
+		if (reach_fd >= 0)
+			close(reach_fd);
 		if (!rc)
 			stet_error_clear();
 		else
-			rc = STET_FAIL(rc == -EMFILE || rc == -ENOMEM ? rc : busy,
+			rc = STET_FAIL(is_told(rc) ? rc : busy,
 				       "%s: process %d has it, which does not serve us: %s", path,
 				       (int)server->pid, stet_error_text());
 	} else {

@@ -103,6 +103,8 @@ int stet_cli_fail_open_(const char *path, int rc)
 		fail_busy(path);
 	else if (rc == -EINVAL)
 		stet_cli_error_(path, "not a StetFS volume");
+	else if (rc == -EACCES && stet_cli_origin_(path)[0])
+		stet_cli_error_(path, "%s", stet_cli_origin_(path)); /* it may be the mount */
 	else
 		stet_cli_fail_volume_(path, rc);
 	return STET_CLI_FAILED;

@@ -318,7 +318,10 @@ static int announce(struct stet_fuse_control_server *control)
 
 static int start(struct stet_fuse_control_server *control)
 {
-	const struct stet_ll_service_options options = { .open_locks = true };
+	const struct stet_ll_service_options options = {
+		.open_locks = true,
+		.mount_dev = control->server->dev,
+	};
 	int rc = stet_ll_service_create(control->server->vol, &options, &control->service);
 
 	if (!rc)

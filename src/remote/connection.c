@@ -65,7 +65,7 @@ static int say_hello(struct stet_remote_volume *vol, struct stet_remote_conn *co
 	stet_wire_put_u64(&out, vol->token[0]);
 	stet_wire_put_u64(&out, vol->token[1]);
 	memset(conn->packet, 0, STET_WIRE_HEAD_SIZE);
-	rc = stet_wire_send(conn->fd, STET_WIRE_HELLO, 0, &out, NULL, 0);
+	rc = stet_wire_send_with(conn->fd, vol->reach_fd, STET_WIRE_HELLO, 0, &out, NULL, 0);
 	/* Also if that failed: who is refused is told so. */
 	if (rc != -EMSGSIZE)
 		rc = stet_wire_receive(conn->fd, conn->packet, &msg);

@@ -24,10 +24,11 @@
 
 /**
  * Connects to the server at that socket and opens a session. As connect(2); -EPROTO: it is of another
- * version; -EMFILE. clock: borrowed until close. The caller owns *ret (stet_close).
+ * version; -EMFILE. reach_fd: proves that we reach the mount (reach.h), borrowed for the call; -1: none.
+ * clock: borrowed until close. The caller owns *ret (stet_close).
  */
-STET_CHECKED int stet_remote_open(const char *socket, bool read_only, struct stet_clock *clock,
-				  struct stet_volume **ret);
+STET_CHECKED int stet_remote_open(const char *socket, int reach_fd, bool read_only,
+				  struct stet_clock *clock, struct stet_volume **ret);
 
 #define STET_REMOTE_DECLARE(type, name, handle, other, err, params, args) \
 	type stet_remote_##name params;

@@ -25,6 +25,7 @@ struct stet_remote_volume {
 	struct stet_clock *clock;
 	bool read_only;
 	uint64_t token[2]; /* joins a connection to the session */
+	int reach_fd;      /* borrowed, while the session is opened; then -1 */
 	struct sockaddr_un address;
 
 	struct stet_mutex lock;

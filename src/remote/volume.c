@@ -26,7 +26,7 @@ static void free_volume(struct stet_remote_volume *vol)
 	stet_free(vol);
 }
 
-int stet_remote_open(const char *socket, bool read_only, struct stet_clock *clock,
+int stet_remote_open(const char *socket, int reach_fd, bool read_only, struct stet_clock *clock,
 		     struct stet_volume **ret)
 {
 	struct stet_remote_volume *vol = stet_calloc(1, sizeof(*vol));
@@ -39,6 +39,7 @@ int stet_remote_open(const char *socket, bool read_only, struct stet_clock *cloc
 	vol->pid = getpid();
 	vol->clock = clock;
 	vol->read_only = read_only;
+	vol->reach_fd = reach_fd;
 	vol->address.sun_family = AF_UNIX;
 	stet_list_init(&vol->idle);
 	stet_list_init(&vol->busy);
@@ -50,6 +51,7 @@ int stet_remote_open(const char *socket, bool read_only, struct stet_clock *cloc
 		memcpy(vol->address.sun_path, socket, strlen(socket) + 1);
 	if (!rc)
 		rc = stet_remote_connect_(vol, &conn);
+	vol->reach_fd = -1;
 	if (rc) {
 		free_volume(vol);
 		return rc;

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #define STALLS_MAX 5u /* time-outs in the middle of a message */
 
@@ -130,11 +131,25 @@ const void *stet_wire_get_blob(struct stet_wire_in *in, size_t *ret_len)
 
 /* --- messages --- */
 
-static int send_packet(int fd, struct iovec *iov, size_t count)
+/* passed: a descriptor that goes along; -1: none. */
+static int send_packet(int fd, struct iovec *iov, size_t count, int passed)
 {
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = count };
 	ssize_t n;
 
+	if (passed >= 0) {
+		struct cmsghdr *c = (struct cmsghdr *)(void *)control;
+
+		*c = (struct cmsghdr){
+			.cmsg_len = CMSG_LEN(sizeof(int)),
+			.cmsg_level = SOL_SOCKET,
+			.cmsg_type = SCM_RIGHTS,
+		};
+		memcpy(CMSG_DATA(c), &passed, sizeof(passed));
+		msg.msg_control = control;
+		msg.msg_controllen = sizeof(control);
+	}
 	do {
 		n = sendmsg(fd, &msg, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
@@ -145,6 +160,12 @@ static int send_packet(int fd, struct iovec *iov, size_t count)
 
 int stet_wire_send(int fd, uint32_t kind, int64_t result, const struct stet_wire_out *args,
 		   const void *data, size_t len)
+{
+	return stet_wire_send_with(fd, -1, kind, result, args, data, len);
+}
+
+int stet_wire_send_with(int fd, int passed, uint32_t kind, int64_t result,
+			const struct stet_wire_out *args, const void *data, size_t len)
 {
 	uint8_t head[STET_WIRE_HEAD_SIZE] = { 0 };
 	size_t args_len = args ? args->len : 0;
@@ -163,26 +184,58 @@ int stet_wire_send(int fd, uint32_t kind, int64_t result, const struct stet_wire
 	stet_put_le32(head + 4, (uint32_t)args_len);
 	stet_put_le32(head + 8, (uint32_t)len);
 	stet_put_le64(head + 16, (uint64_t)result);
-	rc = send_packet(fd, iov, 3);
+	rc = send_packet(fd, iov, 3, passed);
 	for (size_t at = here; at < len && !rc; at += here) {
 		here = len - at < STET_WIRE_PACKET_MAX ? len - at : STET_WIRE_PACKET_MAX;
 		iov[0].iov_base = (char *)(uintptr_t)data + at;
 		iov[0].iov_len = here;
-		rc = send_packet(fd, iov, 1);
+		rc = send_packet(fd, iov, 1, -1);
 	}
 	return rc;
 }
 
-/* How many bytes; -EPIPE, -EAGAIN, -EPROTO: longer than cap. */
-static ssize_t receive_packet(int fd, void *buf, size_t cap)
+/* The descriptor that came along; of more than one, none. */
+static int take_passed(struct msghdr *msg)
 {
+	int passed = -1;
+	size_t count = 0;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len; at += sizeof(int)) {
+			if (passed >= 0)
+				close(passed);
+			memcpy(&passed, (uint8_t *)c + at, sizeof(passed));
+			count++;
+		}
+	}
+	if (passed >= 0 && (count > 1 || msg->msg_flags & MSG_CTRUNC)) {
+		close(passed);
+		passed = -1;
+	}
+	return passed;
+}
+
+/* How many bytes; -EPIPE, -EAGAIN, -EPROTO: longer than cap. passed: NULL: none is taken, the kernel drops those
+ * that come. */
+static ssize_t receive_packet(int fd, void *buf, size_t cap, int *passed)
+{
+	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))];
 	struct iovec iov = { .iov_base = buf, .iov_len = cap };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t n;
 
+	if (passed) {
+		*passed = -1;
+		msg.msg_control = control;
+		msg.msg_controllen = sizeof(control);
+	}
 	do {
-		n = recvmsg(fd, &msg, 0);
+		n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
 	} while (n < 0 && errno == EINTR);
+	if (n >= 0 && passed)
+		*passed = take_passed(&msg);
 	if (n < 0)
 		return errno == EAGAIN ? -EAGAIN : -EPIPE;
 	if (n == 0)
@@ -193,7 +246,12 @@ static ssize_t receive_packet(int fd, void *buf, size_t cap)
 /* W1 */
 int stet_wire_receive(int fd, uint8_t *buf, struct stet_wire_message *ret)
 {
-	ssize_t n = receive_packet(fd, buf, STET_WIRE_PACKET_MAX);
+	return stet_wire_receive_with(fd, buf, ret, NULL);
+}
+
+int stet_wire_receive_with(int fd, uint8_t *buf, struct stet_wire_message *ret, int *ret_passed)
+{
+	ssize_t n = receive_packet(fd, buf, STET_WIRE_PACKET_MAX, ret_passed);
 	size_t args_len, after;
 
 	if (n < 0)
@@ -241,7 +299,8 @@ int stet_wire_receive_data(int fd, const struct stet_wire_message *msg, void *re
 		memcpy(ret, msg->data, at);
 	while (at < len) {
 		size_t want = len - at < STET_WIRE_PACKET_MAX ? len - at : STET_WIRE_PACKET_MAX;
-		ssize_t n = ret ? receive_packet(fd, (uint8_t *)ret + at, want) : drop_packet(fd);
+		ssize_t n = ret ? receive_packet(fd, (uint8_t *)ret + at, want, NULL)
+				: drop_packet(fd);
 
 		if (n == -EAGAIN && ++stalls < STALLS_MAX)
 			continue;

@@ -102,7 +102,8 @@ enum stet_wire_kind {
 	/* the end of the requests */
 	STET_WIRE_KINDS,
 
-	/* W2: "stet", as bytes. Version, flags, token (token, is read-only) */
+	/* W2: "stet", as bytes. Version, flags, token (token, is read-only). To the daemon of a mount, for a
+	 * new session: with a descriptor of the mount's root (reach.h) */
 	STET_WIRE_HELLO = 0x74657473,
 };
 
@@ -201,6 +202,10 @@ struct stet_wire_message {
  */
 STET_CHECKED int stet_wire_send(int fd, uint32_t kind, int64_t result,
 				const struct stet_wire_out *args, const void *data, size_t len);
+/** The same, and a descriptor goes along; -1: none. */
+STET_CHECKED int stet_wire_send_with(int fd, int passed, uint32_t kind, int64_t result,
+				     const struct stet_wire_out *args, const void *data,
+				     size_t len);
 
 /**
  * Waits for the first packet of a message; buf has STET_WIRE_PACKET_MAX bytes, and the message borrows
@@ -208,6 +213,10 @@ STET_CHECKED int stet_wire_send(int fd, uint32_t kind, int64_t result,
  * time-out has passed.
  */
 STET_CHECKED int stet_wire_receive(int fd, uint8_t *buf, struct stet_wire_message *ret);
+/** The same, and takes the descriptor that came along, for the caller to close, whatever the result; *ret_passed
+ * -1: there was none, or more than one. (Elsewhere what comes is dropped.) */
+STET_CHECKED int stet_wire_receive_with(int fd, uint8_t *buf, struct stet_wire_message *ret,
+					int *ret_passed);
 
 /** Receives all of the data into ret, data_len bytes; NULL: and drops it. -EPIPE, -EPROTO. */
 STET_CHECKED int stet_wire_receive_data(int fd, const struct stet_wire_message *msg, void *ret);

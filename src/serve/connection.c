@@ -9,11 +9,13 @@
 #include "serve/serve_internal.h"
 
 #include "base/endian.h"
+#include "remote/reach.h"
 
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <unistd.h>
 
 #define LOOK_S 1 /* N2, N3 */
 #define SEND_TIMEOUT_S 5
@@ -178,17 +180,18 @@ static void shrink(struct stet_serve_call *c)
 	c->big_in_cap = 0;
 }
 
-/* N2: after a while with little in memory. */
-static int receive(struct stet_serve_call *c, struct stet_wire_message *msg)
+/* N2: after a while with little in memory. passed: as stet_wire_receive_with, or NULL. */
+static int receive(struct stet_serve_call *c, struct stet_wire_message *msg, int *passed)
 {
 	struct pollfd p = { .fd = c->fd, .events = POLLIN };
-	int rc = c->service->stopping ? -ESHUTDOWN : stet_wire_receive(c->fd, c->packet, msg);
+	int rc = c->service->stopping ? -ESHUTDOWN
+				      : stet_wire_receive_with(c->fd, c->packet, msg, passed);
 
 	while (rc == -EAGAIN) {
 		shrink(c);
 		while (poll(&p, 1, -1) < 0 && errno == EINTR)
 			;
-		rc = stet_wire_receive(c->fd, c->packet, msg);
+		rc = stet_wire_receive_with(c->fd, c->packet, msg, passed);
 	}
 	return rc;
 }
@@ -202,16 +205,28 @@ static bool has_gone(void *arg)
 	return c->service->stopping || (poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP)));
 }
 
-/* The first message: which session this is of. */
-static int greet(struct stet_serve_call *c, const struct stet_ll_who *who)
+/* Whoever opens a session must reach the mount (remote/reach.h). */
+static int check_reach(const struct stet_serve_call *c, const struct stet_ll_who *who, int passed)
 {
-	struct stet_wire_message msg;
+	const struct stet_ll_service *service = c->service;
+
+	if (!service->mount_dev || (who->uid == 0 && service->own_uid != 0))
+		return 0;
+	if (passed < 0)
+		return STET_FAIL(-EACCES, "the program has not shown that it reaches the mount");
+	return stet_reach_check(passed, service->mount_dev);
+}
+
+/* passed: the descriptor that came along, or -1. */
+static int greet_with(struct stet_serve_call *c, const struct stet_ll_who *who,
+		      struct stet_wire_message msg, int passed)
+{
 	uint64_t token[2];
 	uint32_t version, flags;
-	int rc = receive(c, &msg);
+	int rc;
 
-	if (rc || msg.kind != STET_WIRE_HELLO || msg.data_len)
-		return rc ? rc : -EPROTO;
+	if (msg.kind != STET_WIRE_HELLO || msg.data_len)
+		return -EPROTO;
 	version = stet_wire_get_u32(&msg.args);
 	flags = stet_wire_get_u32(&msg.args);
 	token[0] = stet_wire_get_u64(&msg.args);
@@ -227,6 +242,8 @@ static int greet(struct stet_serve_call *c, const struct stet_ll_who *who)
 	else if (token[0] || token[1])
 		rc = stet_serve_session_join_(c->service, who, token, &c->session);
 	else
+		rc = check_reach(c, who, passed);
+	if (!rc && !c->session)
 		rc = stet_serve_session_open_(c->service, who, flags & STET_WIRE_READ_ONLY,
 					      &c->session);
 	if (!rc) {
@@ -234,6 +251,20 @@ static int greet(struct stet_serve_call *c, const struct stet_ll_who *who)
 		stet_wire_put_u64(&c->out, c->session->token[1]);
 	}
 	return answer(c, rc) ? -EPIPE : rc;
+}
+
+/* The first message: which session this is of. */
+static int greet(struct stet_serve_call *c, const struct stet_ll_who *who)
+{
+	struct stet_wire_message msg;
+	int passed = -1;
+	int rc = receive(c, &msg, &passed);
+
+	if (!rc)
+		rc = greet_with(c, who, msg, passed);
+	if (passed >= 0)
+		close(passed);
+	return rc;
 }
 
 static void set_timeouts(int fd)
@@ -291,7 +322,7 @@ void stet_ll_serve(struct stet_ll_service *service, int fd, const struct stet_ll
 		stet_ll_act_as(&c.session->who);
 		stet_api_give_up_when(has_gone, &c);
 		while (!rc) {
-			rc = receive(&c, &msg);
+			rc = receive(&c, &msg, NULL);
 			if (!rc)
 				rc = perform(&c, &msg);
 		}

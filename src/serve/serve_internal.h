@@ -32,6 +32,7 @@ struct stet_ll_service {
 	/* --- set when made, then constant --- */
 	struct stet_volume *vol;
 	uint32_t own_uid;
+	uint64_t mount_dev; /* clients must reach it (remote/reach.h); 0: none */
 
 	struct stet_mutex lock;
 	/* --- under lock --- */

@@ -31,6 +31,7 @@ int stet_ll_service_create(struct stet_volume *vol, const struct stet_ll_service
 		return STET_FAIL(-ENOMEM, "no memory for a service");
 	service->vol = vol;
 	service->own_uid = geteuid();
+	service->mount_dev = options ? options->mount_dev : 0;
 	stet_mutex_init(&service->lock, STET_SERVE_SERVICE_RANK, "service");
 	stet_list_init(&service->sessions);
 	stet_list_init(&service->users);

@@ -326,7 +326,7 @@ def test_not_shared(mount):
     mount.remount("noallow_other")
 
     def use():
-        Volume(mount.image, rc=-errno.EBUSY)
+        Volume(mount.image, rc=-errno.EACCES)
         check("ermission" in text(), text())
     os.chmod(mount.image, 0o666)
     as_user(use)
@@ -336,9 +336,107 @@ def test_not_shared(mount):
     mount.remount("uid=1000")  # the kernel goes by other owners than are stored
 
     def refused():
-        Volume(mount.image, rc=-errno.EBUSY)
+        Volume(mount.image, rc=-errno.EACCES)
         check("no programs of this user" in text(), text())
     as_user(refused)
+
+
+def test_reach(mount):
+    """Who cannot get to the mount is not served, whatever he sends."""
+    write(mount.path("public"), b"text")
+    folder = os.path.join(mount.folder, "shut")
+    image = os.path.join(mount.folder, "image")
+    os.link(mount.image, image)
+    os.chmod(image, 0o666)
+    mount.umount()
+    inner = os.path.join(folder, "mnt")
+    os.makedirs(inner)
+    outer, mount.dir = mount.dir, inner
+    mount.mount()
+    path = socket_path(mount)
+
+    def works():
+        vol = Volume(image)
+        equal(vol.read("public"), b"text")
+        vol.close()
+
+    def refused():
+        Volume(image, rc=-errno.EACCES)
+        check(inner in text() and "cannot be reached: Permission denied" in text(), text())
+        for reach in (None, "/", mount.folder, "/dev/null"):
+            _, result, answer = greeted(path, reach=reach)
+            equal(result, -errno.EACCES, f"with {reach}: {answer}")
+        outside = subprocess.run([STETFS, "ls", f"{image}:/"], capture_output=True, check=False)
+        equal(outside.returncode, 1, f"ls: {outside.stderr}")
+    works()
+    as_user(works)
+    os.chmod(folder, 0o700)
+    works()
+    as_user(refused)
+    as_user(lambda: equal(greeted(path, reach=None)[1], -errno.EACCES))
+    elsewhere = subprocess.run(
+        ["unshare", "-m", "sh", "-c", f"umount -l {inner} && exec {STETFS} table {image}:/t create"],
+        capture_output=True, check=False, timeout=60)
+    equal(elsewhere.returncode, 1, f"in another namespace: {elsewhere.stderr}")
+    check(b"mount is not visible here" in elsewhere.stderr, elsewhere.stderr)
+    equal(os.listdir(inner), ["public"])
+    mount.umount()
+    mount.dir = outer
+    mount.mount()
+
+
+def test_descriptors_that_come(mount):
+    """None that is sent stays in the daemon."""
+    path = socket_path(mount)
+    fds = f"/proc/{mount.daemon()}/fd"
+    root = os.open(mount.dir, os.O_PATH | os.O_DIRECTORY)
+    null = os.open("/dev/null", os.O_RDONLY)
+    greeted(path)[0].close()
+
+    before = len(os.listdir(fds))
+    for passed in 4 * ([root] * 1, [root] * 2, [null], [null] * 100, [root] * 3, []):
+        sock = connect(path)
+        socket.send_fds(sock, [hello()], passed)
+        result = struct.unpack_from("<q", sock.recv(1 << 17), 16)[0]
+        equal(result, 0 if passed == [root] else -errno.EACCES, f"{passed}")
+        if passed == [root]:
+            for _ in range(10):
+                socket.send_fds(sock, [head(FILE_STAT, struct.pack("<Q", 9))], [null] * 50)
+                sock.recv(1 << 17)
+            check(len(os.listdir(fds)) < before + 10, "those sent with a request stay")
+        sock.close()
+        for packet in (b"stet", b"stet" + bytes(60), hello(version=9), head(HELLO, b"")):
+            sock = connect(path)
+            socket.send_fds(sock, [packet], passed)
+            while not is_closed(sock):
+                pass
+            sock.close()
+    # Connections are closed when the next one comes.
+    wait_until(lambda: greeted(path)[0].close() or len(os.listdir(fds)) < before + 5, "closed")
+    os.close(root)
+    os.close(null)
+
+
+def test_inside_run(mount):
+    """The library would work outside the transaction: it refuses."""
+    table = f"{mount.image}:/t"
+    mount.run("table", table, "create")
+    mount.run("table", table, "put", "k", "old")
+    line = "inside a transaction of `stetfs run` the library cannot be used yet"
+    for command in (f"{STETFS} table {table} put k new", f"{STETFS} table {table} get k"):
+        out = mount.transaction(f"echo x > new; {command}", code=1)
+        check(line in out, out)
+        equal(mount.run("table", table, "get", "k"), "old")
+        check(not os.path.exists(mount.path("new")), "it was committed")
+    equal(mount.transaction(f"{STETFS} ls {mount.image}:/"), "t", "other commands")
+    os.chmod(mount.dir, 0o777)
+
+    def use():
+        out = mount.transaction(f"{STETFS} table {table} get k", code=None)
+        if "namespace" not in out:
+            check(line in out, out)
+        equal(mount.run("table", table, "get", "k"), "old")
+    as_user(use)
 
 
 def test_walks_of_users(mount):
@@ -623,9 +721,21 @@ def connect(path):
     return sock
 
 
-def greeted(path, **words):
+def mount_dir(path):
+    """Where the mount with this socket is."""
+    with open(path[:-len("sock")] + "mount", encoding="utf-8") as record:
+        return dict(line.rstrip("\n").split(" ", 1) for line in record if " " in line)["dir"]
+
+
+def greeted(path, reach="", **words):
+    """reach: what is shown as the mount's directory; None: nothing."""
     sock = connect(path)
-    sock.send(hello(**words))
+    shown = []
+    if reach is not None:
+        shown = [os.open(reach or mount_dir(path), os.O_PATH)]
+    socket.send_fds(sock, [hello(**words)], shown)
+    for fd in shown:
+        os.close(fd)
     answer = sock.recv(1 << 17)
     return sock, struct.unpack_from("<q", answer, 16)[0], answer[24:]
 

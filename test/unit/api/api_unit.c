@@ -147,7 +147,7 @@ static void start_serving(struct unit_volume *u)
 	assert_int_equal(listen(s->listen_fd, 64), 0);
 	assert_int_equal(pthread_create(&s->thread, NULL, accept_all, s), 0);
 	u->server = s;
-	OK(stet_remote_open(s->address.sun_path, false, &clock, &u->vol));
+	OK(stet_remote_open(s->address.sun_path, -1, false, &clock, &u->vol));
 }
 
 static void stop_serving(struct unit_volume *u)
