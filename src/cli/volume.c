@@ -103,8 +103,6 @@ int stet_cli_fail_open_(const char *path, int rc)
 		fail_busy(path);
 	else if (rc == -EINVAL)
 		stet_cli_error_(path, "not a StetFS volume");
-	else if (rc == -EACCES && stet_cli_origin_(path)[0])
-		stet_cli_error_(path, "%s", stet_cli_origin_(path)); /* it may be the mount */
 	else
 		stet_cli_fail_volume_(path, rc);
 	return STET_CLI_FAILED;
@@ -146,6 +144,11 @@ int stet_cli_open_shared_(const char *path, bool write, struct stet_cli_volume *
 {
 	int rc = open_by_library(path, write, false, ret);
 
+	if (rc == -EACCES &&
+	    stet_cli_origin_(path)[0]) { /* it may be the mount's daemon that refuses */
+		stet_cli_error_(path, "%s", stet_cli_origin_(path));
+		return STET_CLI_FAILED;
+	}
 	return rc ? stet_cli_fail_open_(path, rc) : STET_CLI_OK;
 }
 
