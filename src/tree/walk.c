@@ -51,16 +51,12 @@ int stet_tree_walk_above(struct stet_cache *cache, uint32_t tree, const struct s
 	if (stet_tree_is_empty_(root) || root->ptr.addr.v <= after)
 		return 0;
 	stet_tree_cursor_init(&cur, cache, tree, root);
-	rc = stet_tree_path_top_(&cur);
-	if (!rc)
+	rc = stet_tree_path_top_(&cur); /* refuses a level that no tree has */
+	while (!rc && more) {
 		rc = visit(&cur, level, fn, arg);
-	cur.index[level] = 0;
-	while (!rc) {
-		rc = next_child(&cur, after, &level, &more);
-		if (rc || !more)
-			break;
 		cur.index[level] = 0;
-		rc = visit(&cur, level, fn, arg);
+		if (!rc)
+			rc = next_child(&cur, after, &level, &more);
 	}
 	stet_tree_cursor_release(&cur);
 	return rc;
