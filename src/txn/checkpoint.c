@@ -508,27 +508,6 @@ int stet_ckpt_step_(struct stet_engine *engine, struct stet_job **ret)
 }
 
 /* --- completion --- */
-static void count_pinned_anew(struct stet_engine *engine);
-static bool pinned_by_view(void *arg, uint64_t birth, uint64_t cut, uint32_t blocks);
-
-bool stet_release_pinned_(struct stet_engine *engine)
-{
-	struct stet_space_usage before, after;
-
-	stet_space_usage(engine->space, &before);
-	if (before.pinned_blocks == 0 || engine->views_closed == engine->views_closed_seen)
-		return false;
-	engine->views_closed_seen = engine->views_closed;
-	count_pinned_anew(engine);
-	stet_space_release(engine->space, engine->older_cut, pinned_by_view, engine);
-	stet_space_usage(engine->space, &after);
-	if (after.pinned_blocks == before.pinned_blocks)
-		return false;
-	engine->clean_hopeless = false;
-	engine->in_vain = 0;
-	return true;
-}
-
 static void count_pinned_anew(struct stet_engine *engine)
 {
 	struct stet_list *pos;
@@ -672,6 +651,7 @@ static void complete(struct stet_engine *engine)
 		    "what it could not give back stays held until the next open");
 	stet_rangeset_clear(&engine->recovered);
 	count_pinned_anew(engine);
+	engine->release_wanted = false;
 	if (same)
 		stet_space_release_same(engine->space, cut, pinned_by_view, engine);
 	else

@@ -6,8 +6,9 @@
  *     to the engine until a checkpoint has made the blocks live.
  * N4. When space runs short and nothing else helps, the oldest transaction that only reads, or has only
  *     read so far, loses its view: it is doomed with -ESTALE, and what only its view needed is released by the next
- *     checkpoint. One that
- *     writes is not ended for space: whoever asks gets ENOSPC (for memory it may be: Y5 of overlay.c).
+ *     checkpoint. One that writes is not ended for space: whoever asks gets ENOSPC (for memory it may be: Y5 of
+ *     overlay.c). When a view ends that held blocks back, whoever needs them waits for that checkpoint, too. (Nothing
+ *     is released but at the end of one: only it knows what the older slot still needs.)
  * N5. Each operation reserves for its worst case, and the next one may change the same blocks again. So when
  *     space is short, what a transaction needs is counted, and the rest of its promise given back. That looks at
  *     all of the write-set; it is done again only when the promise has grown by a quarter.
@@ -547,8 +548,6 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 	if (engine->failed)
 		return stet_engine_refuse_(engine);
 	rc = take_room(txn, blocks, privileged, &tight);
-	if (rc == -ENOSPC && stet_release_pinned_(engine))
-		rc = take_room(txn, blocks, privileged, &tight);
 	if (rc == -ENOSPC && stet_txn_give_back_(txn))
 		rc = take_room(txn, blocks, privileged, &tight);
 	if (!rc) {
@@ -559,9 +558,11 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 	if (rc != -ENOSPC)
 		return rc;
 	/* What is not checkpointed yet may give space back; so may the cleaner. */
-	if ((tight || engine->serial > engine->root->cut || stet_release_due_(engine)) &&
+	if ((tight || engine->serial > engine->root->cut || engine->release_wanted ||
+	     stet_release_due_(engine)) &&
 	    !in_vain(engine)) {
-		engine->ckpt_wanted = engine->ckpt_wanted || engine->serial > engine->root->cut;
+		engine->ckpt_wanted = engine->ckpt_wanted || engine->release_wanted ||
+				      engine->serial > engine->root->cut;
 		engine->stats.waits++;
 		if (ticket) {
 			stet_ticket_enqueue(&engine->space_waiters, ticket);

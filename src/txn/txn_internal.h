@@ -216,11 +216,11 @@ struct stet_engine {
 	uint64_t flush_cut;        /* of the flush in flight, else durable_cut */
 	STET_VEC(struct stet_waiter) waiters;
 	uint64_t flush_retries;
-	uint64_t views_closed, views_closed_seen; /* by stet_release_pinned_ */
-	uint32_t most_free, in_vain;              /* N8 of txn.c: segments, and checkpoints */
-	bool led;                                 /* see stet_engine_led */
-	int64_t flushed_ns;                       /* monotonic: when the last flush ended */
-	bool idle_published; /* the log's last header says that everything is durable */
+	bool release_wanted; /* a view has gone that held blocks back: the next checkpoint releases them */
+	uint32_t most_free, in_vain; /* N8 of txn.c: segments, and checkpoints */
+	bool led;                    /* see stet_engine_led */
+	int64_t flushed_ns;          /* monotonic: when the last flush ended */
+	bool idle_published;         /* the log's last header says that everything is durable */
 
 	struct stet_ckpt *ckpt; /* in progress, or NULL */
 	bool ckpt_wanted;
@@ -447,8 +447,6 @@ void stet_ckpt_finish_(struct stet_job *job);
 void stet_ckpt_flushed_(struct stet_engine *engine, struct stet_job *job, bool ok);
 void stet_ckpt_abort_(struct stet_engine *engine);
 /* Slots are short and the newest checkpoint freed at least a segment: another one releases it. */
-/* Views have gone since the last release: gives back what only they needed. Whether that was anything. */
-bool stet_release_pinned_(struct stet_engine *engine);
 bool stet_release_due_(const struct stet_engine *engine);
 /* N4 of txn.c; writers: also of transactions that write. True: the next checkpoint will release something. */
 bool stet_txn_expire_oldest_(struct stet_engine *engine, bool writers);

@@ -49,7 +49,11 @@ void stet_view_close(struct stet_view *view)
 		view->overlaying->view = NULL;
 	stet_list_del(&view->link);
 	view->engine->view_count--;
-	view->engine->views_closed++;
+	if (view->pinned_blocks > 0) {
+		view->engine->release_wanted = true;
+		view->engine->in_vain = 0;
+		view->engine->clean_hopeless = false;
+	}
 	stet_rootref_put_(view->engine, view->root);
 	stet_free(view);
 }

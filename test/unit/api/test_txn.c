@@ -219,6 +219,29 @@ static void pinned(void **state)
 	stet_abort(newer);
 }
 
+/* What a transaction that has ended held is there again for whoever needs it. */
+static void room_comes_back(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	static char mib[1 << 20];
+	struct stet_file *file;
+	ssize_t n = 0;
+
+	OK(stet_openat(vol, NULL, STET_ROOT, "big", O_WRONLY | O_CREAT, 0644, &file));
+	for (uint64_t i = 0; i < 28; i++)
+		assert_int_equal(stet_pwrite(file, mib, sizeof(mib), i << 20), sizeof(mib));
+	struct stet_txn *txn = begin(vol, STET_BEGIN_SNAPSHOT);
+
+	unit_write(vol, txn, "other", "so that it is not taken for a reader");
+	for (uint64_t i = 0; i < 200 && n >= 0; i++) /* the old blocks are its view's */
+		n = stet_pwrite(file, mib, sizeof(mib), i % 28 << 20);
+	assert_int_equal(n, -ENOSPC);
+	stet_abort(txn);
+	for (uint64_t i = 0; i < 40; i++)
+		assert_int_equal(stet_pwrite(file, mib, sizeof(mib), i % 28 << 20), sizeof(mib));
+	stet_file_close(file);
+}
+
 static void limits(void **state)
 {
 	struct stet_volume *vol = volume(state);
@@ -504,6 +527,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(handles_outlive_their_transaction, unit_set_up,
 						unit_tear_down),
 		cmocka_unit_test_setup_teardown(pinned, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(room_comes_back, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(limits, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(listing, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(large_transaction, unit_set_up, unit_tear_down),
