@@ -27,7 +27,7 @@
  *   -EDQUOT   (in a transaction) it would change more than one may on this mount (max_staged)
  *   -EBUSY    (in a transaction) a conflict: stet_conflict_text() says with whom; only stet_abort()
  *             helps, then begin again
- *   -EDEADLK  (in a transaction) it was chosen to give up a cycle of waits; as -EBUSY
+ *   -EDEADLK  (in a transaction) it was chosen to give up a cycle of waits; only stet_abort() helps
  *   -ETIMEDOUT  (in a transaction) see stet_lock_timeout()
  *   -EAGAIN   the transaction was ended or is being committed by another thread
  *   -ESTALE   (in a transaction) room or memory ran short and it had the oldest view: only stet_abort()
@@ -38,7 +38,8 @@
  *   NULL stands for a plain operation: atomic by itself, visible to all at once, and durable with
  *   the next stet_fsync, stet_sync, commit, or flush_interval_ms later at the latest. A crash shows
  *   the volume as it was at one such moment, never a mixture.
- *   A plain operation that meets a lock of a transaction waits for that transaction's end.
+ *   A plain operation that meets a lock of a transaction waits for that transaction's end, and of those that
+ *   have taken the lock meanwhile: it has no place in the queue, so readers at LOCKING in turns can keep it waiting.
  *
  * Paths
  *   A path is resolved from the directory `dir` (an inode number; STET_ROOT is the volume's root)
@@ -801,9 +802,9 @@ STET_API_CHECKED int stet_del(struct stet_table *table, struct stet_txn *txn, co
 struct stet_bounds {
 	const void *prefix; /* only keys that begin with it */
 	size_t prefix_len;
-	const void *from; /* and not before this one; NULL: from the first */
+	const void *from; /* and no lesser than this one, also with reverse; NULL: from the least */
 	size_t from_len;
-	const void *to; /* and before this one; NULL: to the last */
+	const void *to; /* and lesser than this one; NULL: to the greatest */
 	size_t to_len;
 	bool after_from; /* without `from` itself */
 	bool with_to;    /* with `to` itself */

@@ -449,7 +449,7 @@ void stet_engine_pressure(const struct stet_engine *engine, struct stet_engine_p
 void stet_engine_cleaned(struct stet_engine *engine, bool progress)
 {
 	if (!progress && stet_short_of_slots_(engine, 0, NULL) &&
-	    stet_txn_expire_oldest_(engine, false))
+	    stet_txn_expire_oldest_(engine, false, NULL))
 		progress = engine->ckpt_wanted = true;
 	engine->clean_hopeless = !progress;
 	if (!progress)

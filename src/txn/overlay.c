@@ -299,7 +299,7 @@ static int rebase(struct stet_engine *engine, struct stet_view *view, struct ste
 /* Y5. Where nobody has a view to lose, none is tried until a checkpoint has got through. */
 static void give_up(struct stet_engine *engine)
 {
-	if (stet_txn_expire_oldest_(engine, true))
+	if (stet_txn_expire_oldest_(engine, true, NULL))
 		stet_delta_trim_(engine);
 	else
 		engine->overlay_failures = FAILURES_MAX + 1;

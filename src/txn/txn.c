@@ -173,14 +173,16 @@ static bool give_up_view(struct stet_txn *txn)
 	return true;
 }
 
-bool stet_txn_expire_oldest_(struct stet_engine *engine, bool writers)
+bool stet_txn_expire_oldest_(struct stet_engine *engine, bool writers,
+			     const struct stet_txn *except)
 {
 	struct stet_list *pos;
 
 	STET_LIST_FOREACH(pos, &engine->txns) {
 		struct stet_txn *txn = stet_container_of(pos, struct stet_txn, link);
 
-		if ((writers || txn->read_only || !stet_txn_changed(txn)) && give_up_view(txn))
+		if (txn != except && (writers || txn->read_only || !stet_txn_changed(txn)) &&
+		    give_up_view(txn))
 			return true;
 	}
 	return false;
@@ -568,6 +570,14 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 			stet_ticket_enqueue(&engine->space_waiters, ticket);
 			return STET_WAIT;
 		}
+	}
+	/* N4. What that gives back comes with the next checkpoint. */
+	if (ticket && stet_txn_expire_oldest_(engine, false, txn)) {
+		engine->ckpt_wanted = true;
+		engine->in_vain = 0;
+		engine->stats.waits++;
+		stet_ticket_enqueue(&engine->space_waiters, ticket);
+		return STET_WAIT;
 	}
 	return STET_FAIL(-ENOSPC, "no space for %llu more blocks", (unsigned long long)blocks);
 }

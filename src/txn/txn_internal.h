@@ -448,8 +448,9 @@ void stet_ckpt_flushed_(struct stet_engine *engine, struct stet_job *job, bool o
 void stet_ckpt_abort_(struct stet_engine *engine);
 /* Slots are short and the newest checkpoint freed at least a segment: another one releases it. */
 bool stet_release_due_(const struct stet_engine *engine);
-/* N4 of txn.c; writers: also of transactions that write. True: the next checkpoint will release something. */
-bool stet_txn_expire_oldest_(struct stet_engine *engine, bool writers);
+/* N4 of txn.c; writers: also of transactions that write; except: not of this one (NULL: of any). True: the next checkpoint will release something. */
+bool stet_txn_expire_oldest_(struct stet_engine *engine, bool writers,
+			     const struct stet_txn *except);
 bool stet_ckpt_due_(const struct stet_engine *engine);
 
 /* recover.c */

@@ -242,6 +242,27 @@ static void room_comes_back(void **state)
 	stet_file_close(file);
 }
 
+/* A transaction that has only read loses its view before anybody is refused room. */
+static void readers_give_way(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	static char mib[1 << 20];
+	struct stet_file *file;
+	struct stet_stat st;
+
+	OK(stet_openat(vol, NULL, STET_ROOT, "big", O_WRONLY | O_CREAT, 0644, &file));
+	for (uint64_t i = 0; i < 28; i++)
+		assert_int_equal(stet_pwrite(file, mib, sizeof(mib), i << 20), sizeof(mib));
+	struct stet_txn *txn = begin(vol, STET_BEGIN_SNAPSHOT);
+
+	OK(stet_statat(vol, txn, STET_ROOT, "big", 0, &st));
+	for (uint64_t i = 0; i < 80; i++)
+		assert_int_equal(stet_pwrite(file, mib, sizeof(mib), i % 28 << 20), sizeof(mib));
+	FAILS(-ESTALE, stet_mkdirat(vol, txn, STET_ROOT, "d", 0755));
+	stet_abort(txn);
+	stet_file_close(file);
+}
+
 static void limits(void **state)
 {
 	struct stet_volume *vol = volume(state);
@@ -277,6 +298,16 @@ static void limits(void **state)
 	FAILS(-ESTALE, stet_commit(his, 0));
 	stet_abort(his);
 	OK(stet_commit(waits, 0));
+	/* So it does after a commit that was refused. */
+	stet_ll_act_as(&who);
+	his = begin(vol, STET_BEGIN_SERIALIZABLE);
+	stet_ll_act_as(NULL);
+	OK(stet_mkdirat(vol, his, STET_ROOT, "h", 0755));
+	unit_expect_none(vol, his, "i");
+	OK(stet_mkdirat(vol, NULL, STET_ROOT, "i", 0755));
+	FAILS(-EBUSY, stet_commit(his, 0));
+	OK(stet_mkdirat(vol, NULL, STET_ROOT, "h", 0755)); /* waits for it */
+	stet_abort(his);
 	unit_sleep_ms(150);
 	stet_file_close(file);
 	OK(stet_commit(ours, 0));
@@ -528,6 +559,7 @@ int main(void)
 						unit_tear_down),
 		cmocka_unit_test_setup_teardown(pinned, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(room_comes_back, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(readers_give_way, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(limits, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(listing, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(large_transaction, unit_set_up, unit_tear_down),

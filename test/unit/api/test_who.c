@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <grp.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <sys/fsuid.h>
 #include <sys/syscall.h>
@@ -453,6 +454,7 @@ static void numbers(void **state)
 	struct stet_volume *vol = ((struct unit_volume *)*state)->vol;
 	struct stet_ll_who who = { .uid = 2000, .gid = 3000 };
 	struct stet_file *file;
+	struct stet_txn *txn;
 	struct stet_stat st;
 
 	OK(stet_mkdirat(vol, NULL, STET_ROOT, "shut", 0700));
@@ -463,6 +465,7 @@ static void numbers(void **state)
 	uint64_t open = unit_ino(vol, NULL, "open");
 
 	stet_ll_act_as(&who);
+	FAILS(-EPERM, stet_begin(vol, STET_BEGIN_LOCKING, &txn)); /* readers would lock */
 	FAILS(-EACCES, stet_statat(vol, NULL, in, "f", 0, &st));
 	FAILS(-EACCES, stet_statat(vol, NULL, in, "", 0, &st));
 	FAILS(-EACCES, stet_statat(vol, NULL, f, "", 0, &st));
@@ -525,11 +528,54 @@ static void plain_calls_are_told(void **state)
 	OK(stet_ll_watch(vol, NULL, NULL));
 }
 
+struct writing {
+	struct stet_file *file;
+	_Atomic bool done;
+};
+
+static void *write_for_a_user(void *arg)
+{
+	const struct stet_ll_who who = { .uid = 0 };
+	struct writing *w = arg;
+
+	stet_ll_act_as(&who);
+	assert_int_equal(stet_pwrite(w->file, "b", 1, 0), 1);
+	w->done = true;
+	stet_ll_act_as(NULL);
+	return NULL;
+}
+
+/* What a server's own user has open for writing, perhaps mapped, is not changed under him. */
+static void what_is_open_is_left_alone(void **state)
+{
+	struct stet_volume *vol = ((struct unit_volume *)*state)->vol;
+	struct stet_ll_lock *lock;
+	struct writing w = { 0 };
+	struct told told = { 0 };
+	pthread_t thread;
+
+	OK(stet_ll_watch(vol, watch, &told));
+	unit_write(vol, NULL, "f", "abc");
+	OK(stet_ll_open_lock(vol, NULL, unit_ino(vol, NULL, "f"), 0, 0, NULL, NULL, &lock, NULL));
+	OK(stet_openat(vol, NULL, STET_ROOT, "f", O_RDWR, 0, &w.file));
+	assert_int_equal(pthread_create(&thread, NULL, write_for_a_user, &w), 0);
+	unit_sleep_ms(50);
+	assert_false(w.done);
+	unit_expect(vol, NULL, "f", "abc");
+	stet_ll_close_lock(vol, lock);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	unit_expect(vol, NULL, "f", "bbc");
+	stet_file_close(w.file);
+	OK(stet_ll_watch(vol, NULL, NULL));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(as_the_kernel, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(numbers, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(what_is_open_is_left_alone, unit_set_up,
+						unit_tear_down),
 		cmocka_unit_test_setup_teardown(plain_calls_are_told, unit_set_up, unit_tear_down),
 	};
 
