@@ -10,8 +10,9 @@
  * G3. A victim whose locked files make us wait is given up after the wait; another may be better then.
  * G4. When a round over all candidates freed nothing and nothing is left to pick, the engine is told: who
  *     waits for space gets ENOSPC instead of waiting for ever.
- * G5. A victim is taken only when there is room for what is live in it besides all that was promised: it
- *     comes free two checkpoints later at the earliest.
+ * G5. A victim is taken only when there is room for what moving it takes, and those taken since the last checkpoint
+ *     was asked for, besides all that was promised: they come free two checkpoints later at the earliest, and nodes
+ *     that are to be moved are promised by nobody.
  * G6. A segment in which blocks are dying is no victim, but a checkpoint or two may release them: those come
  *     before giving up.
  * G7. On demand, where nobody needs space, a segment is worth it when an eighth of it comes free.
@@ -49,7 +50,8 @@ struct stet_cleaner {
 	struct stet_seg_info victim;
 	STET_VEC(struct item) items;
 	size_t next;
-	uint32_t emptied; /* victims since the last checkpoint was asked for */
+	uint32_t emptied;      /* victims since the last checkpoint was asked for */
+	uint64_t cost_blocks;  /* what moving what was in them takes */
 	uint32_t waiting; /* checkpoints to come: one frees what was moved, the next releases it */
 	struct stet_ticket ckpt;
 	uint32_t barren; /* G6: rounds without a victim */
@@ -68,6 +70,7 @@ int stet_cleaner_create(struct stet_fs *fs, struct stet_engine *engine, stet_spa
 	c->score = score ? score : stet_space_score_greedy;
 	stet_vec_init(&c->items);
 	stet_ticket_init(&c->ckpt, NULL, NULL);
+	stet_engine_set_cleaner(engine, true);
 	*ret = c;
 	return 0;
 }
@@ -77,6 +80,7 @@ void stet_cleaner_destroy(struct stet_cleaner *cleaner)
 	if (!cleaner)
 		return;
 	STET_ASSERT(!cleaner->waiting || cleaner->ckpt.fired);
+	stet_engine_set_cleaner(cleaner->engine, false);
 	stet_vec_release(&cleaner->items);
 	stet_free(cleaner);
 }
@@ -138,6 +142,14 @@ static void give_up(struct stet_cleaner *c)
 	stet_space_unpick(stet_engine_space(c->engine), c->victim.id);
 }
 
+/* What moving it takes: a node is written with its other copy. */
+static uint64_t cost_blocks(const struct stet_seg_info *victim)
+{
+	bool nodes = victim->kind == STET_SEGK_NODE || victim->kind == STET_SEGK_NODE2;
+
+	return (uint64_t)victim->live_blocks * (nodes ? 2 : 1);
+}
+
 /* G5 */
 static bool affordable(const struct stet_cleaner *c)
 {
@@ -146,7 +158,8 @@ static bool affordable(const struct stet_cleaner *c)
 
 	stet_space_usage(stet_engine_space(c->engine), &u);
 	return (uint64_t)u.slots_free * seg_blocks >=
-	       u.reserved_blocks + c->victim.live_blocks + (uint64_t)SPARE_SEGMENTS * seg_blocks;
+	       u.reserved_blocks + c->cost_blocks + cost_blocks(&c->victim) +
+		       (uint64_t)SPARE_SEGMENTS * seg_blocks;
 }
 
 /* G7 */
@@ -283,6 +296,7 @@ static int move_item(struct stet_cleaner *c, const struct item *item, struct ste
 static int ask_checkpoint(struct stet_cleaner *c, uint32_t checkpoints)
 {
 	c->emptied = 0;
+	c->cost_blocks = 0;
 	c->waiting = checkpoints;
 	stet_ticket_init(&c->ckpt, NULL, NULL);
 	int rc = stet_engine_checkpoint(c->engine, &c->ckpt);
@@ -304,6 +318,7 @@ static int victim_done(struct stet_cleaner *c)
 {
 	c->moving = false;
 	c->emptied++;
+	c->cost_blocks += cost_blocks(&c->victim);
 	c->stats.victims++;
 	if (c->requested > 0)
 		c->requested--;

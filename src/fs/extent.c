@@ -342,8 +342,10 @@ int stet_extent_cut_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_
 		rc = stet_undo_note_ranges_(ctx, STET_UNDO_MINE, file, lo, hi);
 	if (!rc && file)
 		rc = stet_ranges_add_(&file->mine, lo, hi);
-	if (!rc)
+	if (!rc) {
 		*ret_removed = removed;
+		stet_txn_cuts(ctx->txn, removed);
+	}
 	return rc;
 }
 
@@ -504,7 +506,9 @@ int stet_extent_rebase_(struct stet_fs_ctx *ctx, struct fs_file *file, bool lazi
 		rc = cut_current(&r, &range);
 	stet_txn_end(r.now);
 	stet_ranges_release_(&eager);
-	if (!rc)
+	if (!rc) {
 		*ret_removed = lazily ? 0 : r.removed;
+		stet_txn_cuts(ctx->txn, r.removed);
+	}
 	return rc;
 }

@@ -15,6 +15,9 @@
  * C5. Who waits for a checkpoint is told when the tree cannot be read: trying again would not help.
  * C6. What was replaced comes free two checkpoints later. They come early when much was written, beside what is
  *     free: when the next transaction needs the room, its own view would keep it.
+ * C7. At worst each key of the delta lies in another leaf, which is written anew and whose old place comes free two
+ *     checkpoints later. One comes before that passes half of the free segments; operations wait for it at three
+ *     quarters.
  */
 #include "base/assert.h"
 #include "base/crc.h"
@@ -49,6 +52,20 @@ bool stet_release_due_(const struct stet_engine *engine)
 	return u.slots_free <= u.reserve_slots + 2 || is_much(engine, engine->freed_blocks, &u);
 }
 
+bool stet_ckpt_crowded_(const struct stet_engine *engine, unsigned quarters)
+{
+	uint64_t keys = engine->new_keys + (engine->ckpt ? engine->ckpt->keys : 0);
+	uint64_t need = keys * STET_NODE_BLOCKS * engine->sb.meta_copies;
+	struct stet_space_usage u;
+
+	if (keys == 0)
+		return false;
+	stet_space_usage(engine->space, &u);
+	if (need > u.live_blocks) /* more than all leaves */
+		need = u.live_blocks;
+	return need > (uint64_t)u.slots_free * engine->sb.seg_blocks * quarters / 4;
+}
+
 /* C6 */
 static bool accounting_due(const struct stet_engine *engine)
 {
@@ -62,10 +79,13 @@ bool stet_ckpt_due_(const struct stet_engine *engine)
 {
 	if (engine->failed || engine->config.read_only)
 		return false;
-	return engine->ckpt_wanted || engine->ckpt_waiters.n > 0 || stet_release_due_(engine) ||
-	       accounting_due(engine) || engine->delta_bytes > engine->delta_limit_bytes ||
-	       engine->unplaced_blocks * STET_BLOCK_SIZE > engine->dirty_limit_bytes ||
-	       stet_log_bytes_since(engine->log, engine->chain_serial) > engine->checkpoint_bytes;
+	if (engine->ckpt_waiters.n > 0 || stet_ckpt_crowded_(engine, 2) ||
+	    engine->delta_bytes > engine->delta_limit_bytes ||
+	    engine->unplaced_blocks * STET_BLOCK_SIZE > engine->dirty_limit_bytes ||
+	    stet_log_bytes_since(engine->log, engine->chain_serial) > engine->checkpoint_bytes)
+		return true;
+	return !stet_clean_first_(engine) &&
+	       (engine->ckpt_wanted || stet_release_due_(engine) || accounting_due(engine));
 }
 
 static void free_touches(struct stet_ckpt *ck)
@@ -145,6 +165,7 @@ void stet_ckpt_abort_(struct stet_engine *engine)
 	ck->nodes = NULL;
 	if (!ck->accounted)
 		drop_nodes(engine, ck);
+	engine->new_keys += ck->keys;
 	ckpt_free(engine, ck);
 	engine->ckpt_wanted = true;
 }
@@ -382,6 +403,9 @@ static int ckpt_start(struct stet_engine *engine, struct stet_job **ret)
 	engine->ckpt = ck;
 	engine->ckpt_wanted = false;
 	engine->freed_blocks = 0;
+	engine->cut_blocks = 0;
+	ck->keys = engine->new_keys;
+	engine->new_keys = 0;
 	ck->state = STET_CKPT_FLUSH;
 	ck->cut = engine->serial;
 	rc = stet_flush_start_(engine, true, ret);
@@ -621,13 +645,15 @@ static void note_gain(struct stet_engine *engine)
 	struct stet_space_usage u;
 
 	stet_space_usage(engine->space, &u);
-	if (u.slots_free > engine->most_free) {
+	if (u.slots_free > engine->most_free || u.live_blocks + STET_RELIEF_BLOCKS <= engine->vain_live) {
 		engine->most_free = u.slots_free;
+		engine->vain_live = u.live_blocks;
 		engine->in_vain = 0;
 	} else if (engine->in_vain < STET_IN_VAIN_MAX) {
 		engine->in_vain++;
 	}
 	engine->clean_hopeless = engine->in_vain == STET_IN_VAIN_MAX;
+	engine->clean_turn = engine->has_cleaner && stet_short_of_slots_(engine, 0, NULL);
 }
 
 static void complete(struct stet_engine *engine)

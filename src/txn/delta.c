@@ -84,6 +84,7 @@ int stet_delta_prepare_(struct stet_engine *engine, const void *key, size_t key_
 	stet_list_init(&dnode->dirty);
 	stet_list_init(&dnode->unplaced);
 	engine->delta_changes++;
+	engine->new_keys++;
 	charge(engine, (int64_t)(stet_skiplist_bytes(&engine->delta) - before));
 	return 0;
 }

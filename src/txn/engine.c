@@ -431,6 +431,12 @@ void stet_space_kick_(struct stet_engine *engine)
 /* What one operation may ask for at once. */
 #define OPERATION_BYTES_MAX (UINT64_C(1) << 20)
 
+void stet_engine_set_cleaner(struct stet_engine *engine, bool present)
+{
+	engine->has_cleaner = present;
+	engine->clean_turn = false;
+}
+
 void stet_engine_pressure(const struct stet_engine *engine, struct stet_engine_pressure *ret)
 {
 	uint32_t spare = 2;
@@ -440,9 +446,11 @@ void stet_engine_pressure(const struct stet_engine *engine, struct stet_engine_p
 	if (ret->waiters)
 		spare += OPERATION_BYTES_MAX / STET_BLOCK_SIZE / engine->sb.seg_blocks;
 	stet_short_of_slots_(engine, spare, &missing);
-	if (stet_release_due_(engine) || engine->ckpt || engine->ckpt_wanted || engine->failed ||
-	    engine->config.read_only || engine->in_vain >= STET_IN_VAIN_MAX)
-		missing = 0; /* a checkpoint may do: ask again after it */
+	if (engine->failed || engine->config.read_only || engine->in_vain >= STET_IN_VAIN_MAX)
+		missing = 0;
+	if (engine->ckpt || (!stet_clean_first_(engine) &&
+			     (stet_release_due_(engine) || engine->ckpt_wanted)))
+		missing = 0; /* the checkpoint may do: ask again after it */
 	ret->want_segments = (uint32_t)missing;
 }
 
@@ -452,6 +460,7 @@ void stet_engine_cleaned(struct stet_engine *engine, bool progress)
 	    stet_txn_expire_oldest_(engine, false, NULL))
 		progress = engine->ckpt_wanted = true;
 	engine->clean_hopeless = !progress;
+	engine->clean_turn = false;
 	if (!progress)
 		stet_space_kick_(engine);
 }

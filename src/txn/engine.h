@@ -160,6 +160,8 @@ struct stet_engine_pressure {
 	bool waiters;
 };
 void stet_engine_pressure(const struct stet_engine *engine, struct stet_engine_pressure *ret);
+/* Whether somebody answers the pressure: while segments are short, he and the checkpoints take turns. */
+void stet_engine_set_cleaner(struct stet_engine *engine, bool present);
 void stet_engine_cleaned(struct stet_engine *engine, bool progress);
 /* Asks the next checkpoint to rewrite the node of this level that contains key (cleaner). */
 STET_CHECKED int stet_engine_touch_node(struct stet_engine *engine, uint32_t level, const void *key,

@@ -336,11 +336,9 @@ static void publish(struct stet_txn *txn, const struct stet_stamp *stamp)
 	engine->serial = stamp->serial;
 	engine->promised += txn->promised;
 	txn->promised = 0;
-	if (!txn->moves) {
+	engine->cut_blocks += txn->cut_blocks;
+	if (!txn->moves)
 		engine->clean_hopeless = false;
-		engine->most_free = 0;
-		engine->in_vain = 0;
-	}
 	engine->stats.commits++;
 }
 

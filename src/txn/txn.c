@@ -18,8 +18,15 @@
  * N7. LOCKING has no view: what it reads is what is current, and so is what its changes are compared with. Nothing
  *     that it locked has been changed by others, and what it does not lock (counts, times) it does not replace.
  * N8. The cleaner may move things for ever without gaining a segment, each time with a checkpoint. So one that
- *     leaves no more free segments than there were counts as made in vain; after STET_IN_VAIN_MAX of them in a
- *     row nobody waits for room any more, and nobody cleans, until something else than moving is published.
+ *     leaves no more free segments than there were counts as made in vain; after STET_IN_VAIN_MAX of them since room
+ *     was last given the volume is full: nobody waits for room any more, and nobody cleans, until a checkpoint finds
+ *     that there is some relief. Who asks for room asks for that checkpoint when there may be.
+ * N9. Checkpoints free blocks, only the cleaner frees segments, and both take room. So while segments are short they
+ *     take turns: after a checkpoint the next one that is only to make room waits until the cleaner has moved
+ *     something, or says that there is nothing to move. Else a stream of small changes, each of which may have freed
+ *     something, would keep the cleaner away until the last segment is gone.
+ * N10. The last segments belong to the log, the checkpoints and the cleaner alone: who empties a full volume waits for
+ *     room, too, when they are all that is left.
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -30,6 +37,8 @@
 
 #define ITEM_BYTES 32u    /* of an item besides its key and value */
 #define EXTENT_BYTES 336u /* of the largest extent */
+#define LAST_SLOTS 2u
+#define RELIEF_CHANGES 256u /* operations that may have freed as much as STET_RELIEF_BLOCKS */
 
 static void txn_init(struct stet_txn *txn, struct stet_engine *engine, enum stet_level level,
 		     bool read_only)
@@ -301,6 +310,12 @@ void stet_txn_moves(struct stet_txn *txn)
 	txn->moves = true;
 }
 
+void stet_txn_cuts(struct stet_txn *txn, uint64_t blocks)
+{
+	if (!txn->moves)
+		txn->cut_blocks += blocks;
+}
+
 uint64_t stet_txn_staged_bytes(const struct stet_txn *txn)
 {
 	return txn->set_bytes + txn->buf_bytes + txn->user_bytes +
@@ -515,25 +530,59 @@ static bool in_vain(const struct stet_engine *engine)
 	return engine->in_vain >= STET_IN_VAIN_MAX;
 }
 
+/* N9 */
+bool stet_clean_first_(const struct stet_engine *engine)
+{
+	return engine->clean_turn && !engine->clean_hopeless && !in_vain(engine);
+}
+
+/* Whether `txn` finds too few segments for what it asks for. */
+static bool lacks_slots(const struct stet_txn *txn, bool privileged)
+{
+	const struct stet_engine *engine = txn->engine;
+	struct stet_space_usage u;
+
+	if (!privileged)
+		return stet_short_of_slots_(engine, 0, NULL);
+	if (txn->moves)
+		return false; /* G5 of clean.c */
+	stet_space_usage(engine->space, &u);
+	return u.slots_free < LAST_SLOTS; /* N10 */
+}
+
 /* *ret_tight: it may help to wait. */
 static int take_room(struct stet_txn *txn, uint64_t blocks, bool privileged, bool *ret_tight)
 {
 	struct stet_engine *engine = txn->engine;
 	int rc;
 
-	*ret_tight = short_of_memory(engine) ||
-		     (!privileged && stet_short_of_slots_(engine, 0, NULL) &&
-		      !engine->clean_hopeless && !in_vain(engine));
+	*ret_tight = short_of_memory(engine) || stet_ckpt_crowded_(engine, 3) || (lacks_slots(txn, privileged) &&
+						 !engine->clean_hopeless && !in_vain(engine));
 	if (*ret_tight)
 		return -ENOSPC;
 	rc = stet_space_reserve(engine->space, blocks,
 				privileged ? STET_SPACE_PRIVILEGED : STET_SPACE_NORMAL);
-	if (!rc && !privileged && stet_short_of_slots_(engine, 0, NULL)) {
+	if (!rc && lacks_slots(txn, privileged)) {
 		stet_space_unreserve(engine->space, blocks);
 		*ret_tight = !engine->clean_hopeless && !in_vain(engine);
 		return -ENOSPC;
 	}
+	if (!rc && !privileged) {
+		engine->in_vain = 0;
+		engine->most_free = 0;
+		engine->vain_live = UINT64_MAX;
+	}
 	return rc;
+}
+
+/* N8. Whether a checkpoint may give space back. */
+static bool checkpoint_may_help(const struct stet_engine *engine)
+{
+	if (in_vain(engine))
+		return engine->cut_blocks >= STET_RELIEF_BLOCKS ||
+		       engine->serial - engine->root->cut >= RELIEF_CHANGES;
+	return engine->serial > engine->root->cut || engine->release_wanted ||
+	       stet_release_due_(engine);
 }
 
 int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_bytes,
@@ -560,9 +609,7 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 	if (rc != -ENOSPC)
 		return rc;
 	/* What is not checkpointed yet may give space back; so may the cleaner. */
-	if ((tight || engine->serial > engine->root->cut || engine->release_wanted ||
-	     stet_release_due_(engine)) &&
-	    !in_vain(engine)) {
+	if (tight || checkpoint_may_help(engine)) {
 		engine->ckpt_wanted = engine->ckpt_wanted || engine->release_wanted ||
 				      engine->serial > engine->root->cut;
 		engine->stats.waits++;

@@ -42,6 +42,8 @@ STET_CHECKED int stet_txn_order(struct stet_txn *txn, struct stet_ticket *ticket
 STET_CHECKED int stet_txn_prepare(struct stet_txn *txn);
 /* It only moves what is there: that is no reason to try again whatever failed for want of room. */
 void stet_txn_moves(struct stet_txn *txn);
+/* Its changes, when ordered, leave so many blocks without use. */
+void stet_txn_cuts(struct stet_txn *txn, uint64_t blocks);
 /* Ends it: what was not ordered is dropped, early-placed blocks are given back. */
 void stet_txn_end(struct stet_txn *txn);
 /* A mutant's (STET_MUTANT_EARLY_RELEASE): lets the locks go. */

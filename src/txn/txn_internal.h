@@ -218,6 +218,9 @@ struct stet_engine {
 	uint64_t flush_retries;
 	bool release_wanted; /* a view has gone that held blocks back: the next checkpoint releases them */
 	uint32_t most_free, in_vain; /* N8 of txn.c: segments, and checkpoints */
+	uint64_t vain_live;          /* blocks, when in_vain was 0 */
+	uint64_t cut_blocks;         /* taken out of files since the last cut */
+	uint64_t new_keys;           /* of the delta, since the last cut */
 	bool led;                    /* see stet_engine_led */
 	int64_t flushed_ns;          /* monotonic: when the last flush ended */
 	bool idle_published;         /* the log's last header says that everything is durable */
@@ -242,6 +245,8 @@ struct stet_engine {
 	uint64_t promised_ckpt; /* reserved by operations up to the cut in progress */
 	uint64_t promise_carry; /* bytes of items that do not fill a block yet */
 	struct stet_ticket_queue space_waiters;
+	bool has_cleaner;
+	bool clean_turn;           /* N9 of txn.c: the cleaner comes before the next checkpoint */
 	bool clean_hopeless;       /* the cleaner found nothing to do since the last change */
 	uint32_t bulk_failures;    /* since a spill succeeded */
 	uint32_t overlay_failures; /* since an overlay, or a checkpoint, succeeded */
@@ -253,6 +258,12 @@ struct stet_engine {
 };
 
 #define STET_IN_VAIN_MAX 6u
+#define STET_RELIEF_BLOCKS 64u /* as many as a checkpoint of a small volume takes */
+
+/* C7 of checkpoint.c: whether the changes so far need more than so many quarters of what is free. */
+bool stet_ckpt_crowded_(const struct stet_engine *engine, unsigned quarters);
+/* N9 of txn.c */
+bool stet_clean_first_(const struct stet_engine *engine);
 
 struct stet_waiter {
 	uint64_t serial;
@@ -368,7 +379,8 @@ struct stet_txn {
 	bool ended;                     /* stet_txn_end came while spilling */
 	struct stet_ticket_queue spill_waiters;
 	struct stet_saves saves;
-	uint64_t promised; /* blocks reserved */
+	uint64_t cut_blocks; /* taken out of files */
+	uint64_t promised;   /* blocks reserved */
 	uint64_t counted;  /* what it was found to need when that was last counted */
 
 	struct stet_skiplist reads; /* serializable: key -> mask */

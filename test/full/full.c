@@ -2,6 +2,10 @@
  *
  *	full_test fill DIR MIB ROUNDS      fill to ENOSPC, lose nothing, delete (every second file on odd
  *	                                   rounds), fill again
+ *	full_test churn DIR MIB TIMES      files made and taken away until the volume is full, then TIMES one taken
+ *	                                   away and two made: it stays usable to the last, is nearly full when it
+ *	                                   says so, and has not written many times its size
+ *	full_test records DIR MIB TIMES    the same with records of 100 bytes
  *	full_test data DIR MIB CACHE_MIB   one transaction with so much data
  *	full_test names DIR FILES CACHE_MIB one transaction with so many new files
  *	full_test both DIR MIB FILES CACHE_MIB  one transaction with both
@@ -218,6 +222,138 @@ static void run_fill(const char *dir, uint64_t mib, uint64_t rounds)
 	delete_files(vol, &f, 1);
 	free(f.stamp);
 	finish(vol);
+}
+
+/* --- churn --- */
+#define CHURN_WRITTEN_MAX 10u /* times the size of the volume */
+#define CHURN_FULL_PERCENT 60u
+
+static uint64_t written_bytes;
+
+static int note_written(void *arg, const char *name, uint64_t value)
+{
+	(void)arg;
+	if (strcmp(name, "device_write_bytes") == 0)
+		written_bytes = value;
+	return 0;
+}
+
+static int add_file(struct stet_volume *vol, const char *name)
+{
+	static uint8_t buf[6000];
+	struct stet_file *file;
+	int rc = stet_openat(vol, NULL, STET_ROOT, name, O_WRONLY | O_CREAT | O_EXCL, 0644, &file);
+
+	if (rc)
+		return rc;
+	ssize_t n = stet_pwrite(file, buf, sizeof(buf), 0);
+	stet_file_close(file);
+	if (n >= 0)
+		return n == (ssize_t)sizeof(buf) ? 0 : -ENOSPC;
+	need(stet_unlinkat(vol, NULL, STET_ROOT, name, 0), "unlink after a failed write");
+	return (int)n;
+}
+
+struct churn {
+	struct stet_volume *vol;
+	struct stet_table *table; /* NULL: files */
+	uint64_t next;            /* number of what is made next */
+	uint64_t full;            /* how often there was no room */
+	uint8_t *there;
+	uint64_t cap;
+};
+
+static void churn_add(struct churn *c)
+{
+	static const char value[100];
+	char name[32];
+	int rc;
+
+	if (c->next == c->cap) {
+		c->cap = c->cap ? 2 * c->cap : 4096;
+		c->there = realloc(c->there, c->cap);
+		if (!c->there)
+			die("churn", "no memory");
+	}
+	name_of(name, c->next);
+	rc = c->table ? stet_put(c->table, NULL, name, strlen(name), value, sizeof(value), 0)
+		      : add_file(c->vol, name);
+	if (rc == -ENOSPC)
+		c->full++;
+	else
+		need(rc, name);
+	c->there[c->next++] = rc == 0;
+}
+
+static void churn_take(struct churn *c, uint64_t i)
+{
+	char name[32];
+
+	if (!c->there[i])
+		return;
+	name_of(name, i);
+	need(c->table ? stet_del(c->table, NULL, name, strlen(name))
+		      : stet_unlinkat(c->vol, NULL, STET_ROOT, name, 0),
+	     "take away on a full volume");
+	c->there[i] = 0;
+}
+
+static void churn_until_full(struct churn *c)
+{
+	while (!c->full) {
+		churn_add(c);
+		if (c->next % 7 == 3 && c->next > 20)
+			churn_take(c, c->next - 15);
+	}
+}
+
+/* Takes one away and makes two, so most of the time there is no room. */
+static void churn_when_full(struct churn *c, uint64_t times)
+{
+	uint64_t x = 88172645463325252;
+	uint64_t n = c->next;
+
+	for (uint64_t i = 0; i < times; i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		churn_take(c, x % n);
+		if (i % 8 == 0)
+			need(stet_sync(c->vol), "sync");
+		churn_add(c);
+		churn_add(c);
+	}
+}
+
+static void run_churn(const char *dir, uint64_t mib, uint64_t times, bool records)
+{
+	struct churn c = { .vol = make_volume(dir, mib, 64) };
+	struct stet_statfs fs;
+
+	if (records)
+		need(stet_table_open(c.vol, NULL, STET_ROOT, "table", O_RDWR | O_CREAT, 0644,
+				     &c.table),
+		     "table");
+	churn_until_full(&c);
+	need(stet_statfs(c.vol, &fs), "statfs");
+	printf("full after %llu: %llu of %llu KiB live, %llu kept back, %u of %u segments free\n",
+	       (unsigned long long)c.next, (unsigned long long)fs.live_bytes / 1024,
+	       (unsigned long long)fs.capacity_bytes / 1024,
+	       (unsigned long long)fs.reserve_bytes / 1024, fs.segments_free, fs.segments);
+	if (fs.live_bytes * 100 < (fs.capacity_bytes - fs.reserve_bytes) * CHURN_FULL_PERCENT)
+		die("churn", "the volume says that it is full too early");
+	churn_when_full(&c, times);
+	need(stet_stats(c.vol, note_written, NULL), "stats");
+	printf("%llu more, %llu without room; %llu MiB written\n", 2 * (unsigned long long)times,
+	       (unsigned long long)c.full, (unsigned long long)(written_bytes / MIB));
+	if (written_bytes > CHURN_WRITTEN_MAX * mib * MIB)
+		die("churn", "too much was written");
+	for (uint64_t i = 0; i < c.next; i++)
+		churn_take(&c, i);
+	if (c.table)
+		stet_table_close(c.table);
+	free(c.there);
+	finish(c.vol);
 }
 
 /* --- large transactions --- */
@@ -536,6 +672,8 @@ int main(int argc, char **argv)
 
 	if (argc == 5 && strcmp(argv[1], "fill") == 0)
 		run_fill(argv[2], a, b);
+	else if (argc == 5 && (strcmp(argv[1], "churn") == 0 || strcmp(argv[1], "records") == 0))
+		run_churn(argv[2], a, b, argv[1][0] == 'r');
 	else if (argc == 5 && strcmp(argv[1], "data") == 0)
 		run_data(argv[2], a, b);
 	else if (argc == 5 && strcmp(argv[1], "names") == 0)
@@ -549,7 +687,8 @@ int main(int argc, char **argv)
 	else if (argc == 4 && strcmp(argv[1], "dir") == 0 && a > 0)
 		run_dir(argv[2], a);
 	else {
-		fprintf(stderr, "usage: full_test fill|data|names DIR N N | both DIR N N N | save "
+		fprintf(stderr, "usage: full_test fill|churn|records|data|names DIR N N | both DIR "
+				"N N N | save "
 				"DIR N N N "
 				"N | abort DIR N N N | dir DIR N\n");
 		return 2;
