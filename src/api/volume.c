@@ -261,7 +261,7 @@ static int open_engine(struct stet_volume *vol, const struct stet_open_options *
 	int rc = random_bytes(&config.seed, sizeof(config.seed));
 
 	if (!rc)
-		rc = stet_locks_create(&vol->open_locks);
+		rc = stet_locks_create(stet_mix64(config.seed), &vol->open_locks);
 	if (!rc)
 		rc = stet_fs_create(&vol->fs);
 	if (rc)

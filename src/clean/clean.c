@@ -50,8 +50,8 @@ struct stet_cleaner {
 	struct stet_seg_info victim;
 	STET_VEC(struct item) items;
 	size_t next;
-	uint32_t emptied;      /* victims since the last checkpoint was asked for */
-	uint64_t cost_blocks;  /* what moving what was in them takes */
+	uint32_t emptied;     /* victims since the last checkpoint was asked for */
+	uint64_t cost_blocks; /* what moving what was in them takes */
 	uint32_t waiting; /* checkpoints to come: one frees what was moved, the next releases it */
 	struct stet_ticket ckpt;
 	uint32_t barren; /* G6: rounds without a victim */
@@ -157,9 +157,9 @@ static bool affordable(const struct stet_cleaner *c)
 	struct stet_space_usage u;
 
 	stet_space_usage(stet_engine_space(c->engine), &u);
-	return (uint64_t)u.slots_free * seg_blocks >=
-	       u.reserved_blocks + c->cost_blocks + cost_blocks(&c->victim) +
-		       (uint64_t)SPARE_SEGMENTS * seg_blocks;
+	return (uint64_t)u.slots_free * seg_blocks >= u.reserved_blocks + c->cost_blocks +
+							      cost_blocks(&c->victim) +
+							      (uint64_t)SPARE_SEGMENTS * seg_blocks;
 }
 
 /* G7 */

@@ -645,7 +645,8 @@ static void note_gain(struct stet_engine *engine)
 	struct stet_space_usage u;
 
 	stet_space_usage(engine->space, &u);
-	if (u.slots_free > engine->most_free || u.live_blocks + STET_RELIEF_BLOCKS <= engine->vain_live) {
+	if (u.slots_free > engine->most_free ||
+	    u.live_blocks + STET_RELIEF_BLOCKS <= engine->vain_live) {
 		engine->most_free = u.slots_free;
 		engine->vain_live = u.live_blocks;
 		engine->in_vain = 0;

@@ -84,7 +84,7 @@ static int engine_create(struct stet_device *device, const struct stet_superbloc
 	stet_random_seed(&engine->random, config->seed);
 	stet_skiplist_init(&engine->delta, stet_engine_random(engine), sizeof(struct stet_dnode));
 	engine->root = stet_calloc(1, sizeof(*engine->root));
-	int rc = engine->root ? stet_locks_create(&engine->locks)
+	int rc = engine->root ? stet_locks_create(stet_engine_random(engine), &engine->locks)
 			      : STET_FAIL(-ENOMEM, "no memory for a volume");
 	if (engine->root)
 		engine->root->refs = 1;
@@ -448,8 +448,8 @@ void stet_engine_pressure(const struct stet_engine *engine, struct stet_engine_p
 	stet_short_of_slots_(engine, spare, &missing);
 	if (engine->failed || engine->config.read_only || engine->in_vain >= STET_IN_VAIN_MAX)
 		missing = 0;
-	if (engine->ckpt || (!stet_clean_first_(engine) &&
-			     (stet_release_due_(engine) || engine->ckpt_wanted)))
+	if (engine->ckpt ||
+	    (!stet_clean_first_(engine) && (stet_release_due_(engine) || engine->ckpt_wanted)))
 		missing = 0; /* the checkpoint may do: ask again after it */
 	ret->want_segments = (uint32_t)missing;
 }

@@ -34,14 +34,16 @@
 
 /* --- heads --- */
 
-static uint64_t name_hash(const struct stet_lock_name *name)
+static uint64_t name_hash(const struct stet_locks *locks, const struct stet_lock_name *name)
 {
-	return stet_mix64(stet_mix64(name->object << 3 | (uint64_t)name->class) ^ name->sub);
+	uint64_t h = stet_mix64(name->object << 3 | (uint64_t)name->class);
+
+	return stet_mix64(stet_mix64(h ^ name->sub ^ locks->secret) + locks->secret);
 }
 
 static struct lock_head *find_head(struct stet_locks *locks, const struct stet_lock_name *name)
 {
-	struct stet_hash_node *node = stet_hash_find(&locks->heads, name_hash(name));
+	struct stet_hash_node *node = stet_hash_find(&locks->heads, name_hash(locks, name));
 
 	for (; node; node = stet_hash_find_next(node)) {
 		struct lock_head *head = stet_container_of(node, struct lock_head, node);
@@ -68,7 +70,7 @@ static int make_head(struct stet_locks *locks, const struct stet_lock_name *name
 	stet_list_init(&head->waits);
 	stet_list_init(&head->probes);
 	stet_list_init(&head->changed);
-	rc = stet_hash_insert(&locks->heads, name_hash(name), &head->node);
+	rc = stet_hash_insert(&locks->heads, name_hash(locks, name), &head->node);
 	if (rc) {
 		stet_free(head);
 		return rc;
@@ -78,14 +80,14 @@ static int make_head(struct stet_locks *locks, const struct stet_lock_name *name
 }
 
 /* Before something with a range is granted, or queued. */
-static int need_ranges(struct lock_head *head)
+static int need_ranges(const struct stet_locks *locks, struct lock_head *head)
 {
 	if (head->ranges)
 		return 0;
 	head->ranges = stet_calloc(1, sizeof(*head->ranges));
 	if (!head->ranges)
 		return STET_FAIL(-ENOMEM, "no memory for a lock");
-	stet_spans_init(&head->ranges->spans, head->object);
+	stet_spans_init(&head->ranges->spans, stet_mix64(head->object ^ locks->secret));
 	return 0;
 }
 
@@ -107,12 +109,13 @@ static void fire(struct stet_locks *locks)
 
 /* --- the manager --- */
 
-int stet_locks_create(struct stet_locks **ret)
+int stet_locks_create(uint64_t secret, struct stet_locks **ret)
 {
 	struct stet_locks *locks = stet_calloc(1, sizeof(*locks));
 
 	if (!locks)
 		return -ENOMEM;
+	locks->secret = secret;
 	stet_hash_init(&locks->heads, FIRST_TABLE_LOG2);
 	stet_lone_init(&locks->lone);
 	stet_list_init(&locks->changed);
@@ -219,7 +222,7 @@ static int acquire(struct lock_head *head, const struct lock_grant *want, bool w
 		*ret_blocker = blocker;
 	if (blocker && !wait)
 		return -EBUSY;
-	rc = want->whole ? 0 : need_ranges(head);
+	rc = want->whole ? 0 : need_ranges(locks, head);
 	if (!rc)
 		rc = stet_lock_copy_(want, &g);
 	if (rc)
@@ -227,11 +230,8 @@ static int acquire(struct lock_head *head, const struct lock_grant *want, bool w
 	if (blocker)
 		return stet_lock_begin_wait_(locks, head, g, upgrade, ticket);
 	stet_lock_add_(locks, head, g);
-	if (!want->whole && head->ranges->spans.count % STET_LOCK_ALL_AT == 0) {
-		rc = take_all(head, owner);
-		if (rc)
-			return rc;
-	}
+	if (!want->whole && head->ranges->spans.count % STET_LOCK_ALL_AT == 0)
+		stet_ignore(take_all(head, owner), "without memory it goes on key by key (K5)");
 	stet_lock_note_recheck_(locks, owner); /* it may be waiting elsewhere */
 	stet_lock_settle_(locks);
 	return owner->victim ? STET_FAIL(-EDEADLK, "lock: deadlock with another wait") : 0;
@@ -253,10 +253,10 @@ static int make_lone(struct stet_lock_owner *owner, const struct stet_lock_name 
 		owner->lone = lone;
 		owner->lone_cap = cap;
 	}
-	rc = stet_lone_add(&locks->lone, name_hash(name), owner);
+	rc = stet_lone_add(&locks->lone, name_hash(locks, name), owner);
 	if (rc)
 		return rc;
-	owner->lone[owner->lone_count++] = name_hash(name);
+	owner->lone[owner->lone_count++] = name_hash(locks, name);
 	owner->held_count++;
 	locks->lone_count++;
 	return 0;
@@ -289,7 +289,7 @@ static int try_lone(const struct lock_grant *want, const struct stet_lock_name *
 {
 	struct stet_lock_owner *owner = want->owner;
 	struct stet_locks *locks = owner->locks;
-	struct stet_lock_owner *holder = stet_lone_find(&locks->lone, name_hash(name));
+	struct stet_lock_owner *holder = stet_lone_find(&locks->lone, name_hash(locks, name));
 	int rc;
 
 	if (holder == owner)
@@ -354,11 +354,11 @@ int stet_lock_acquire(struct stet_lock_owner *owner, const struct stet_lock_name
 	return rc;
 }
 
-static int queue_probe(struct lock_head *head, const struct lock_grant *want,
-		       struct stet_ticket *ticket)
+static int queue_probe(const struct stet_locks *locks, struct lock_head *head,
+		       const struct lock_grant *want, struct stet_ticket *ticket)
 {
 	struct lock_probe *p;
-	int rc = want->whole ? 0 : need_ranges(head);
+	int rc = want->whole ? 0 : need_ranges(locks, head);
 
 	if (rc)
 		return rc;
@@ -388,7 +388,8 @@ int stet_lock_probe(struct stet_locks *locks, const struct stet_lock_name *name,
 
 	STET_ASSERT(!wait || ticket);
 	if (!head) {
-		struct stet_lock_owner *holder = stet_lone_find(&locks->lone, name_hash(name));
+		struct stet_lock_owner *holder = stet_lone_find(&locks->lone,
+								name_hash(locks, name));
 		int rc = holder ? make_real(locks, holder, name) : 0;
 
 		if (!holder || rc)
@@ -402,7 +403,7 @@ int stet_lock_probe(struct stet_locks *locks, const struct stet_lock_name *name,
 		return 0;
 	if (ret_blocker)
 		*ret_blocker = blocker;
-	return wait ? queue_probe(head, want, ticket) : -EBUSY;
+	return wait ? queue_probe(locks, head, want, ticket) : -EBUSY;
 }
 
 /* --- letting go --- */
@@ -457,7 +458,7 @@ bool stet_lock_held(const struct stet_lock_owner *owner, const struct stet_lock_
 	struct lock_head *head = find_head(owner->locks, name);
 	struct lock_request request;
 
-	if (stet_lone_find(&owner->locks->lone, name_hash(name)) == owner)
+	if (stet_lone_find(&owner->locks->lone, name_hash(owner->locks, name)) == owner)
 		return true;
 	return head && stet_lock_covered_(
 			       head, stet_lock_request_(&request,

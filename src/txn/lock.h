@@ -105,7 +105,8 @@ struct stet_lock_owner {
 	struct stet_lock_owner *search_parent, *search_next;
 };
 
-STET_CHECKED int stet_locks_create(struct stet_locks **ret);
+/* secret: what who chooses names and keys must not know: the shape of the tables depends on it. */
+STET_CHECKED int stet_locks_create(uint64_t secret, struct stet_locks **ret);
 void stet_locks_destroy(struct stet_locks *locks);
 /* Deadlocks through both are found from now on; both under one lock. Neither is paired, or in use, yet. */
 void stet_locks_pair(struct stet_locks *a, struct stet_locks *b);

@@ -62,6 +62,7 @@ struct lock_probe {
 struct stet_locks {
 	struct stet_locks *other; /* paired with it (I9); NULL: none */
 	bool second;              /* of the pair */
+	uint64_t secret;
 	struct stet_hash heads;
 	struct stet_lone lone; /* I8 */
 	uint64_t lone_count;   /* of them, those without a head */

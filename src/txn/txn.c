@@ -556,8 +556,8 @@ static int take_room(struct stet_txn *txn, uint64_t blocks, bool privileged, boo
 	struct stet_engine *engine = txn->engine;
 	int rc;
 
-	*ret_tight = short_of_memory(engine) || stet_ckpt_crowded_(engine, 3) || (lacks_slots(txn, privileged) &&
-						 !engine->clean_hopeless && !in_vain(engine));
+	*ret_tight = short_of_memory(engine) || stet_ckpt_crowded_(engine, 3) ||
+		     (lacks_slots(txn, privileged) && !engine->clean_hopeless && !in_vain(engine));
 	if (*ret_tight)
 		return -ENOSPC;
 	rc = stet_space_reserve(engine->space, blocks,

@@ -381,7 +381,7 @@ struct stet_txn {
 	struct stet_saves saves;
 	uint64_t cut_blocks; /* taken out of files */
 	uint64_t promised;   /* blocks reserved */
-	uint64_t counted;  /* what it was found to need when that was last counted */
+	uint64_t counted;    /* what it was found to need when that was last counted */
 
 	struct stet_skiplist reads; /* serializable: key -> mask */
 	STET_VEC(struct stet_read_range) ranges;

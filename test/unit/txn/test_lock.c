@@ -7,6 +7,7 @@
  */
 #include "txn/lock.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -17,6 +18,7 @@
 
 #include "base/random.h"
 
+#define SECRET 0x5eed
 #define OWNERS 7
 #define NAMES 5
 #define FIRST_NAMES 3 /* of them in the first manager; the others have runs with two only */
@@ -483,8 +485,8 @@ static struct m_item random_item(struct stet_random *rnd, bool two)
 
 static void make_managers(struct stet_locks *locks[2], struct stet_lock_owner *owners, bool two)
 {
-	assert_int_equal(stet_locks_create(&locks[0]), 0);
-	assert_int_equal(stet_locks_create(&locks[1]), 0);
+	assert_int_equal(stet_locks_create(SECRET, &locks[0]), 0);
+	assert_int_equal(stet_locks_create(SECRET, &locks[1]), 0);
 	if (two)
 		stet_locks_pair(locks[0], locks[1]);
 	for (int o = 0; o < OWNERS; o++) {
@@ -562,7 +564,7 @@ static void test_fairness(void **state)
 	struct stet_locks *locks;
 
 	(void)state;
-	assert_int_equal(stet_locks_create(&locks), 0);
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
 	for (unsigned i = 0; i < 3; i++)
 		stet_lock_owner_init(&reader[i], locks, i);
 	stet_lock_owner_init(&writer, locks, 3);
@@ -594,7 +596,7 @@ static void test_upgrade(void **state)
 	struct stet_locks *locks;
 
 	(void)state;
-	assert_int_equal(stet_locks_create(&locks), 0);
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
 	stet_lock_owner_init(&a, locks, 1);
 	stet_lock_owner_init(&b, locks, 2);
 	stet_lock_owner_init(&c, locks, 3);
@@ -626,7 +628,7 @@ static void test_youngest(void **state)
 	struct stet_locks *locks;
 
 	(void)state;
-	assert_int_equal(stet_locks_create(&locks), 0);
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
 	stet_lock_owner_init(&old, locks, 1);
 	stet_lock_owner_init(&young, locks, 2);
 	stet_ticket_init(&ot, NULL, NULL);
@@ -656,7 +658,7 @@ static void test_pair(void **state)
 	(void)state;
 	for (int first = 0; first < 2; first++) {
 		for (int i = 0; i < 2; i++)
-			assert_int_equal(stet_locks_create(&locks[i]), 0);
+			assert_int_equal(stet_locks_create(SECRET, &locks[i]), 0);
 		stet_locks_pair(locks[0], locks[1]);
 		for (int i = 0; i < 2; i++) {
 			stet_lock_owner_init(&old[i], locks[i], 1);
@@ -695,7 +697,7 @@ static void test_merge(void **state)
 	struct stet_locks *locks;
 
 	(void)state;
-	assert_int_equal(stet_locks_create(&locks), 0);
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
 	stet_lock_owner_init(&a, locks, 1);
 	for (uint64_t i = 0; i < 1000; i++) {
 		struct stet_lock_name n = {
@@ -725,7 +727,7 @@ static void test_phantom(void **state)
 	struct stet_ticket t;
 
 	(void)state;
-	assert_int_equal(stet_locks_create(&locks), 0);
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
 	stet_lock_owner_init(&reader, locks, 1);
 	stet_lock_owner_init(&writer, locks, 2);
 	stet_ticket_init(&t, NULL, NULL);
@@ -763,7 +765,7 @@ static void test_queue_of_ranges(void **state)
 	struct stet_locks *locks;
 
 	(void)state;
-	assert_int_equal(stet_locks_create(&locks), 0);
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
 	stet_lock_owner_init(&writer, locks, 1);
 	stet_lock_owner_init(&reader, locks, 2);
 	stet_lock_owner_init(&late, locks, 3);
@@ -793,7 +795,7 @@ static void test_many(void **state)
 	struct stet_ticket t;
 
 	(void)state;
-	assert_int_equal(stet_locks_create(&locks), 0);
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
 	stet_lock_owner_init(&a, locks, 1);
 	stet_lock_owner_init(&b, locks, 2);
 	stet_ticket_init(&t, NULL, NULL);
@@ -834,7 +836,7 @@ static void test_all(void **state)
 	char key[32];
 
 	(void)state;
-	assert_int_equal(stet_locks_create(&locks), 0);
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
 	stet_lock_owner_init(&a, locks, 1);
 	stet_lock_owner_init(&b, locks, 2);
 	stet_ticket_init(&t, NULL, NULL);
@@ -879,7 +881,7 @@ static void test_long_queue(void **state)
 	struct stet_locks *locks;
 
 	(void)state;
-	assert_int_equal(stet_locks_create(&locks), 0);
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
 	for (int i = 0; i < WAITERS; i++) {
 		stet_lock_owner_init(&owner[i], locks, (uint64_t)i);
 		stet_ticket_init(&t[i], NULL, NULL);
@@ -893,6 +895,70 @@ static void test_long_queue(void **state)
 	stet_locks_destroy(locks);
 }
 
+struct weight {
+	uint64_t w;
+	unsigned no;
+};
+
+static int by_weight(const void *a, const void *b)
+{
+	const struct weight *x = a, *y = b;
+
+	return x->w < y->w ? 1 : x->w > y->w ? -1 : 0;
+}
+
+static void *ask_in_order(void *arg)
+{
+	unsigned *key_of = arg;
+	struct stet_lock_owner a, b;
+	struct stet_locks *locks;
+
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
+	stet_lock_owner_init(&a, locks, 1);
+	stet_lock_owner_init(&b, locks, 2);
+	for (unsigned i = 0; i < STET_LOCK_ALL_AT; i++) {
+		struct stet_lock_name name = whole;
+
+		name.from = 2 * (uint64_t)key_of[i];
+		name.to = name.from + 1;
+		/* the first is another one's, so that K5 does not help */
+		assert_int_equal(
+			stet_lock_acquire(i ? &a : &b, &name, STET_LOCK_X, false, NULL, NULL), 0);
+	}
+	stet_locks_check(locks);
+	stet_lock_release_all(&a);
+	stet_lock_release_all(&b);
+	stet_locks_destroy(locks);
+	return NULL;
+}
+
+/* Who knows the number of a file and asks for ranges in an order made for it does not get a tree as deep as a
+ * list: searching it would take ever longer, and more than the stack of a thread. */
+static void test_order_is_no_weapon(void **state)
+{
+	static struct weight weight[STET_LOCK_ALL_AT];
+	static unsigned key_of[STET_LOCK_ALL_AT];
+	uint64_t x = whole.object | 1;
+	pthread_attr_t attr;
+	pthread_t thread;
+
+	(void)state;
+	for (unsigned i = 0; i < STET_LOCK_ALL_AT; i++) {
+		x ^= x << 13;
+		x ^= x >> 7;
+		x ^= x << 17;
+		weight[i] = (struct weight){ x, i };
+	}
+	qsort(weight, STET_LOCK_ALL_AT, sizeof(weight[0]), by_weight);
+	for (unsigned i = 0; i < STET_LOCK_ALL_AT; i++)
+		key_of[weight[i].no] = i;
+	assert_int_equal(pthread_attr_init(&attr), 0);
+	assert_int_equal(pthread_attr_setstacksize(&attr, 256 * 1024), 0);
+	assert_int_equal(pthread_create(&thread, &attr, ask_in_order, key_of), 0);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	pthread_attr_destroy(&attr);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -901,7 +967,7 @@ int main(void)
 		cmocka_unit_test(test_merge),   cmocka_unit_test(test_phantom),
 		cmocka_unit_test(test_all),     cmocka_unit_test(test_queue_of_ranges),
 		cmocka_unit_test(test_many),    cmocka_unit_test(test_long_queue),
-		cmocka_unit_test(test_pair),
+		cmocka_unit_test(test_pair),    cmocka_unit_test(test_order_is_no_weapon),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
