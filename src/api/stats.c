@@ -1,6 +1,7 @@
 /* stats.c - what a volume is, how full it is, what it has done. */
 #include "api/api_internal.h"
 
+#include "clean/clean.h"
 #include "format/superblock.h"
 
 #include <string.h>
@@ -25,13 +26,17 @@ struct numbers {
 	struct stet_space_usage space;
 	struct stet_cache_usage cache;
 	struct stet_device_stats device;
+	struct stet_clean_stats clean; /* of a volume that is open for writing */
 	struct stet_superblock sb;
 	uint64_t held_inodes, open_handles;
 };
 
 static void take_numbers(struct stet_volume *vol, struct numbers *ret)
 {
+	ret->clean = (struct stet_clean_stats){ 0 };
 	stet_api_lock_(vol);
+	if (vol->cleaner)
+		stet_clean_stats(vol->cleaner, &ret->clean);
 	stet_engine_stats(vol->engine, &ret->engine);
 	stet_space_usage(stet_engine_space(vol->engine), &ret->space);
 	stet_cache_usage(stet_engine_cache(vol->engine), &ret->cache);
@@ -125,6 +130,8 @@ int stet_statfs(struct stet_volume *vol, struct stet_statfs *ret)
 	C("segments_open", space.slots_open)             \
 	C("segments_full", space.slots_full)             \
 	C("segments_bad", space.slots_bad)               \
+	C("cleaned_segments", clean.victims)             \
+	C("moved_blocks", clean.moved_blocks)            \
 	C("device_reads", device.reads)                  \
 	C("device_read_bytes", device.read_bytes)        \
 	C("device_writes", device.writes)                \

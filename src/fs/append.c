@@ -8,9 +8,9 @@
  *     the file holds X or S and keeps them out. Without it a writer's size and extents could be
  *     published over an append that was ordered after they were staged. At LOCKING, and PLAIN, it is held from
  *     the size on only: nobody else makes that smaller, and what lies before it is not looked at.
- * A2. Once the transaction changes the file in another way, or stages more than the limit, it takes
- *     the whole file (X), and what was staged is written at the end that it sees (settle). From
- *     then on its appends are writes.
+ * A2. Once the transaction changes the file in another way, or stages more than the limit, or more in all files
+ *     than is its share of memory, it takes the whole file (X), and what was staged is written at the end that it sees
+ *     (settle). From then on its appends are writes.
  * A3. What is staged is part of the file to the transaction itself: reads and sizes include it.
  */
 #include <string.h>
@@ -19,6 +19,18 @@
 #include "fs/fs_internal.h"
 
 #define STAGED_MAX (64u << 10)
+
+void stet_append_account_(struct stet_fs_ctx *ctx, struct fs_file *file)
+{
+	stet_txn_hold(ctx->txn, (int64_t)file->append.cap - (int64_t)file->append_held);
+	file->append_held = file->append.cap;
+}
+
+void stet_append_clear_(struct stet_fs_ctx *ctx, struct fs_file *file)
+{
+	stet_buf_release(&file->append);
+	stet_append_account_(ctx, file);
+}
 
 size_t stet_append_staged_(const struct stet_fs_ctx *ctx, uint64_t ino, const uint8_t **ret)
 {
@@ -68,7 +80,7 @@ int stet_data_settle_(struct fs_data *d)
 	if (!rc)
 		rc = stet_data_write_(d, d->in.i.size, d->file->append.p, d->file->append.len);
 	if (!rc)
-		stet_buf_clear(&d->file->append);
+		stet_append_clear_(d->ctx, d->file);
 	return rc;
 }
 
@@ -126,6 +138,7 @@ static int stage(struct fs_data *d, const void *data, size_t len)
 		rc = note_staging(d);
 	if (!rc)
 		rc = stet_buf_append(&d->file->append, data, len);
+	stet_append_account_(d->ctx, d->file);
 	if (!rc)
 		d->file->keep_mtime = false;
 	return rc;
@@ -143,7 +156,7 @@ int stet_fs_append(struct stet_fs_ctx *ctx, uint64_t ino, const void *data, size
 	if (len > STET_WRITE_MAX_)
 		return -EINVAL;
 	if (d.file && !d.file->locked && d.file->append.len + len <= STAGED_MAX &&
-	    stet_skiplist_count(&d.file->staged) == 0)
+	    stet_skiplist_count(&d.file->staged) == 0 && !stet_txn_holds_much(ctx->txn))
 		return stage(&d, data, len);
 	return append_now(&d, data, len);
 }

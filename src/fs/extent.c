@@ -17,6 +17,9 @@
  * E3. At ordering every rest is replaced by what is then current there, and every current extent is
  *     cut to what lies outside `mine` (rebase). So in the end cutting works on the current places.
  * E4. A walk gives each block at most once: a piece split off below may also lie within a rest.
+ * E5. A transaction at LOCKING has no view that keeps the places which its rests name. So before it reads a file
+ *     of which the cleaner has moved something, its rests are given the current places. Going back to a savepoint
+ *     brings old ones back, so that counts as moving.
  * Files that are direct (PLAIN, ordering, own inodes) have no `mine`: cutting changes the keys for
  * good.
  */
@@ -104,6 +107,8 @@ static struct fs_file *file_of(const struct stet_fs_ctx *ctx, uint64_t ino)
 }
 
 /* A walk often begins where an extent does, and ends in it: then one look-up does. */
+static int renew_rests(struct stet_fs_ctx *ctx, uint64_t ino);
+
 int stet_walk_open_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_t hi,
 		    struct fs_walk *ret)
 {
@@ -120,6 +125,9 @@ int stet_walk_open_(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t lo, uint64_t
 	ret->hi = hi;
 	if (lo >= hi)
 		return 0;
+	rc = ret->file ? renew_rests(ctx, ino) : 0;
+	if (rc)
+		return rc;
 	stet_key_extent(&key, ino, lo);
 	rc = stet_txn_get(ctx->txn, &key, &ret->x.val);
 	if (rc == -ENOENT)
@@ -409,6 +417,65 @@ static bool is_inside(const struct fs_ranges *ranges, uint64_t block)
 	uint64_t at = block, lo;
 
 	return !stet_ranges_gap_(ranges, &at, block + 1, &lo);
+}
+
+/* Gives the rest, if it is one still, the places where its blocks are now; it may have been split there. */
+static int renew_rest(struct stet_fs_ctx *ctx, struct fs_file *file, struct stet_txn *now,
+		      uint64_t first)
+{
+	uint32_t seg_blocks = stet_engine_superblock(stet_txn_engine(now))->seg_blocks;
+	struct fs_extent rest, x;
+	struct stet_scan *scan;
+	struct stet_key key;
+	uint64_t at, end;
+	int rc;
+
+	if (is_inside(&file->mine, first))
+		return 0; /* overwritten since */
+	stet_key_extent(&key, file->ino, first);
+	rc = stet_txn_get(ctx->txn, &key, &rest.val);
+	if (!rc)
+		rc = stet_extent_load_(&key, seg_blocks, &rest);
+	if (rc)
+		return rc == -ENOENT ? 0 : rc;
+	end = rest.first + rest.count;
+	rc = open_scan(now, file->ino, first, end, LOOK_BACK, &scan);
+	for (at = first; !rc && at < end && (rc = next_extent(scan, seg_blocks, at, &x)) == 1;) {
+		uint64_t from = x.first > at ? x.first : at;
+		uint64_t to = x.first + x.count < end ? x.first + x.count : end;
+
+		rc = put_part(ctx->txn, file->ino, &x, from, (uint16_t)(to - from));
+		if (!rc && from != first)
+			rc = note_rest(ctx, file, from);
+		at = to;
+	}
+	stet_scan_close(scan);
+	return rc < 0 ? rc : 0;
+}
+
+/* E5 */
+static int renew_rests(struct stet_fs_ctx *ctx, uint64_t ino)
+{
+	struct fs_file *file = stet_state_find_file_(ctx, ino);
+	struct fs_state *state = stet_state_(ctx);
+	size_t n = file->rests.n;
+	struct stet_txn *now;
+	int rc;
+
+	if (stet_txn_level(ctx->txn) != STET_LEVEL_LOCKING || n == 0 ||
+	    (!file->moved && file->rollbacks == state->rollbacks))
+		return 0;
+	rc = stet_txn_begin(stet_txn_engine(ctx->txn), STET_LEVEL_PLAIN, true, &now);
+	if (rc)
+		return rc;
+	for (size_t i = 0; i < n && !rc; i++)
+		rc = renew_rest(ctx, file, now, file->rests.v[i]);
+	stet_txn_end(now);
+	if (rc)
+		return rc;
+	file->moved = false;
+	file->rollbacks = state->rollbacks;
+	return 0;
 }
 
 /* What was staged as a rest becomes what is current under its key; nothing, if nothing is. */

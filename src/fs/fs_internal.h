@@ -163,6 +163,9 @@ struct fs_file {
 	struct fs_ranges lazy;    /* of mine: gone, but what was mapped there is not counted yet */
 	uint64_t lazy_from;       /* the lowest of it; UINT64_MAX: none */
 	struct stet_buf append;   /* staged, to be written at the end when ordered */
+	size_t append_held;       /* memory of it, as the transaction was charged */
+	bool moved;               /* rests: the cleaner has moved what they name (E5) */
+	uint64_t rollbacks;       /* rests: those of the state when they were found (E5) */
 	bool keep_mtime;          /* the mtime was set after what was appended, or staged */
 	struct stet_skiplist staged; /* LOCKING: be64 offset -> bytes; see staged.c */
 	uint64_t staged_bytes;       /* memory of it */
@@ -208,6 +211,7 @@ struct fs_state {
 	struct stet_list claim_list;
 	struct stet_hash files;
 	struct stet_list file_list;
+	uint64_t rollbacks; /* to savepoints */
 };
 
 /* The state, or NULL (none yet, or PLAIN). */
@@ -229,7 +233,7 @@ bool stet_state_direct_(const struct stet_fs_ctx *ctx, uint64_t ino);
 
 /* For undo.c. */
 struct fs_file *stet_state_file_of_(struct fs_state *state, uint64_t ino);
-void stet_state_drop_file_(struct fs_state *state, struct fs_file *file);
+void stet_state_drop_file_(struct stet_fs_ctx *ctx, struct fs_state *state, struct fs_file *file);
 void stet_state_drop_claim_(struct fs_state *state, uint64_t ino, enum stet_claim_kind kind);
 
 /* --- undo.c: before the state is changed --- */
@@ -413,10 +417,13 @@ STET_CHECKED int stet_data_block_(struct fs_data *d, uint64_t block, uint8_t *ou
 /* Writes what is staged, after the whole file was locked. */
 STET_CHECKED int stet_data_settle_(struct fs_data *d);
 /* What is staged; borrowed until the transaction's next change of the file. */
+/* The transaction is charged with the memory of what is staged. */
+void stet_append_account_(struct stet_fs_ctx *ctx, struct fs_file *file);
+void stet_append_clear_(struct stet_fs_ctx *ctx, struct fs_file *file);
 size_t stet_append_staged_(const struct stet_fs_ctx *ctx, uint64_t ino, const uint8_t **ret);
 
 /* --- staged.c: bytes written at LOCKING --- */
-void stet_staged_init_(struct fs_file *file);
+void stet_staged_init_(struct stet_fs_ctx *ctx, struct fs_file *file);
 void stet_staged_release_(struct fs_file *file);
 void stet_staged_clear_(struct stet_fs_ctx *ctx, struct fs_file *file);
 /* Whether a write is to be staged (B1): the file is not locked as a whole, and need not be. */

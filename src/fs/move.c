@@ -1,7 +1,8 @@
 /* move.c - giving data a new place: the cleaner's way of emptying a segment.
  *
  * V1. Moving changes no content: birth and checksums stay, so no reader and no transaction notices.
- *     Transactions that hold a cut of the extent fit it to the new place when they are ordered.
+ *     Transactions that hold a cut of the extent fit it to the new place when they are ordered; those that
+ *     have no view, which would keep the old place, before they read it (E5 of extent.c).
  * V2. What is moved is verified on the way; what cannot be read right is not moved (-EIO).
  * V3. Of an extent only the blocks in the segment of `addr` are moved.
  */
@@ -87,6 +88,17 @@ static int stage(struct stet_fs_ctx *ctx, uint64_t ino, const struct fs_extent *
 	return rc;
 }
 
+static void note_moved(void *arg, struct stet_txn *txn)
+{
+	const uint64_t *ino = arg;
+	struct fs_file *file = stet_txn_level(txn) == STET_LEVEL_LOCKING
+				       ? stet_state_file_of_(stet_txn_user(txn), *ino)
+				       : NULL;
+
+	if (file)
+		file->moved = true;
+}
+
 int stet_fs_move(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t block, struct stet_addr addr,
 		 uint32_t *ret_moved)
 {
@@ -117,6 +129,7 @@ int stet_fs_move(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t block, struct s
 	if (!rc)
 		rc = stage(ctx, ino, &walk.x, from, buf);
 	stet_databuf_put(buf);
+	stet_engine_each_txn(stet_txn_engine(ctx->txn), note_moved, &ino);
 	if (!rc)
 		*ret_moved = (uint32_t)(end - from);
 	return rc;

@@ -49,9 +49,9 @@ static void account(struct stet_fs_ctx *ctx, struct fs_file *file, int64_t bytes
 
 /* --- the pieces --- */
 
-void stet_staged_init_(struct fs_file *file)
+void stet_staged_init_(struct stet_fs_ctx *ctx, struct fs_file *file)
 {
-	stet_skiplist_init(&file->staged, file->ino, 0);
+	stet_skiplist_init(&file->staged, stet_engine_random(stet_txn_engine(ctx->txn)), 0);
 	file->staged_bytes = 0;
 	file->staged_try = TRY_BYTES;
 }

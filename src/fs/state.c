@@ -168,16 +168,17 @@ int stet_state_claim_(struct stet_fs_ctx *ctx, uint64_t ino, enum stet_claim_kin
 		return STET_FAIL(-ENOMEM, "no memory for a transaction's state");
 	claim->ino = ino;
 	claim->kind = kind;
-	rc = stet_undo_note_(
-		ctx, &(struct fs_undo){ .kind = STET_UNDO_CLAIM, .ino = ino, .a = (uint64_t)kind });
-	if (!rc)
-		rc = stet_hash_insert(&state->claims, claim_key(ino, kind), &claim->node);
+	rc = stet_hash_insert(&state->claims, claim_key(ino, kind), &claim->node);
 	if (rc) {
 		stet_free(claim);
 		return rc;
 	}
 	stet_list_add_tail(&state->claim_list, &claim->link);
-	return 0;
+	rc = stet_undo_note_(
+		ctx, &(struct fs_undo){ .kind = STET_UNDO_CLAIM, .ino = ino, .a = (uint64_t)kind });
+	if (rc)
+		stet_state_drop_claim_(state, ino, kind);
+	return rc;
 }
 
 /* --- files --- */
@@ -212,17 +213,19 @@ int stet_state_file_(struct stet_fs_ctx *ctx, uint64_t ino, struct fs_file **ret
 		return STET_FAIL(-ENOMEM, "no memory for a transaction's state");
 	file->ino = ino;
 	file->lazy_from = UINT64_MAX;
-	stet_staged_init_(file);
-	rc = stet_undo_note_(ctx, &(struct fs_undo){ .kind = STET_UNDO_FILE, .ino = ino });
-	if (!rc)
-		rc = stet_hash_insert(&state->files, ino, &file->node);
+	stet_staged_init_(ctx, file);
+	rc = stet_hash_insert(&state->files, ino, &file->node);
 	if (rc) {
 		stet_free(file);
 		return rc;
 	}
 	stet_list_add_tail(&state->file_list, &file->link);
-	*ret = file;
-	return 0;
+	rc = stet_undo_note_(ctx, &(struct fs_undo){ .kind = STET_UNDO_FILE, .ino = ino });
+	if (rc)
+		stet_state_drop_file_(ctx, state, file);
+	else
+		*ret = file;
+	return rc;
 }
 
 /* --- tables --- */
@@ -251,8 +254,10 @@ void stet_state_drop_claim_(struct fs_state *state, uint64_t ino, enum stet_clai
 	stet_free(claim);
 }
 
-void stet_state_drop_file_(struct fs_state *state, struct fs_file *file)
+void stet_state_drop_file_(struct stet_fs_ctx *ctx, struct fs_state *state, struct fs_file *file)
 {
+	stet_staged_clear_(ctx, file);
+	stet_append_clear_(ctx, file);
 	stet_hash_remove(&state->files, &file->node);
 	stet_list_del(&file->link);
 	free_file(file);
@@ -270,10 +275,8 @@ int stet_state_forget_(struct stet_fs_ctx *ctx, uint64_t ino)
 	STET_ASSERT(!stet_undo_wanted_(ctx));
 	for (unsigned kind = 0; kind < STET_CLAIM_KINDS; kind++)
 		stet_state_drop_claim_(state, ino, (enum stet_claim_kind)kind);
-	if (file) {
-		stet_staged_clear_(ctx, file);
-		stet_state_drop_file_(state, file);
-	}
+	if (file)
+		stet_state_drop_file_(ctx, state, file);
 	if (stet_ranges_has_(&state->created, ino))
 		rc = stet_ranges_take_(&state->created, ino, ino + 1);
 	return rc;

@@ -239,7 +239,7 @@ static int write_append(struct stet_fs_ctx *ctx, struct fs_file *file)
 	if (!rc && file->keep_mtime)
 		rc = stet_intent_send_(ctx, file->ino, &n, NULL);
 	if (!rc)
-		stet_buf_clear(&file->append);
+		stet_append_clear_(ctx, file);
 	return rc;
 }
 

@@ -162,12 +162,12 @@ static int undo_file(struct fs_state *state, struct fs_undo *undo)
 {
 	struct stet_fs_ctx ctx = { .txn = state->txn };
 	struct fs_file *file = stet_state_file_of_(state, undo->ino);
+	int rc;
 
 	STET_ASSERT(file);
 	switch (undo->kind) {
 	case STET_UNDO_FILE:
-		stet_staged_clear_(&ctx, file);
-		stet_state_drop_file_(state, file);
+		stet_state_drop_file_(&ctx, state, file);
 		break;
 	case STET_UNDO_STAGED:
 		return stet_staged_undo_(&ctx, file, undo);
@@ -187,7 +187,9 @@ static int undo_file(struct fs_state *state, struct fs_undo *undo)
 		break;
 	case STET_UNDO_SETTLED:
 		STET_ASSERT_CMP(file->append.len, ==, 0);
-		return stet_buf_append(&file->append, undo->bytes, undo->b);
+		rc = stet_buf_append(&file->append, undo->bytes, undo->b);
+		stet_append_account_(&ctx, file);
+		return rc;
 	case STET_UNDO_KEEP_MTIME:
 		file->keep_mtime = undo->a;
 		break;
@@ -204,6 +206,7 @@ int stet_undo_roll_back_(void *user, const uint64_t mark[STET_TXN_MARKS])
 	struct fs_range made;
 	int rc = 0;
 
+	state->rollbacks++;
 	while (!rc && stet_ranges_next_(&state->created, mark[1], &made)) /* U4 */
 		rc = stet_ranges_take_(&state->created, made.lo > mark[1] ? made.lo : mark[1],
 				       made.hi);

@@ -486,6 +486,14 @@ int stet_engine_touch_page(struct stet_engine *engine, uint32_t page_no)
 }
 
 /* --- questions --- */
+void stet_engine_each_txn(struct stet_engine *engine, stet_engine_txn_fn *fn, void *arg)
+{
+	struct stet_list *pos;
+
+	STET_LIST_FOREACH(pos, &engine->txns)
+		fn(arg, stet_container_of(pos, struct stet_txn, link));
+}
+
 void stet_engine_root(const struct stet_engine *engine, struct stet_root *ret_root,
 		      uint64_t *ret_cut)
 {

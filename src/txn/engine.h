@@ -153,6 +153,10 @@ STET_CHECKED int stet_engine_checkpoint(struct stet_engine *engine, struct stet_
 /* Runs jobs to the end in the caller's thread (mkfs, tests, close): flush, then a checkpoint. */
 STET_CHECKED int stet_engine_settle(struct stet_engine *engine);
 
+/* Calls fn for each open transaction but PLAIN ones. */
+typedef void stet_engine_txn_fn(void *arg, struct stet_txn *txn);
+void stet_engine_each_txn(struct stet_engine *engine, stet_engine_txn_fn *fn, void *arg);
+
 /* Space is short: how many segments the cleaner should free now (0 = none), and whether waiters
  * depend on it. The cleaner reports progress; when it can do nothing, waiting reservations fail. */
 struct stet_engine_pressure {

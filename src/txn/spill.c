@@ -388,23 +388,6 @@ static int net_data(void *arg, struct stet_addr addr, uint32_t blocks, uint64_t 
 	return 0;
 }
 
-/* The run shows what the transaction will really need; operations reserved for the worst. */
-static void shrink_promise(struct stet_txn *txn)
-{
-	const struct stet_superblock *sb = &txn->engine->sb;
-	uint64_t node_blocks = txn->run_nodes * STET_NODE_BLOCKS * sb->meta_copies;
-	uint64_t set_blocks = txn->set_bytes * 2 / STET_BLOCK_SIZE * sb->meta_copies;
-	uint64_t need = node_blocks + node_blocks / 2 + set_blocks +
-			txn->run_blocks * sb->data_copies + 16;
-
-	need += txn->saves.kept_nodes * sb->meta_copies * 3 / 2 +
-		txn->saves.kept_blocks * sb->data_copies;
-	if (need >= txn->promised)
-		return;
-	stet_space_unreserve(txn->engine->space, txn->promised - need);
-	txn->promised = need;
-}
-
 static void raise_mark(struct stet_txn *txn, struct stet_addr addr, uint32_t blocks)
 {
 	if (addr.v + blocks - 1 > txn->saves.mark)
@@ -442,7 +425,7 @@ static void take_run(struct stet_job *job)
 		stet_swap_done_(job);
 	stet_set_spilled_(txn);
 	stet_keep_after_(job);
-	shrink_promise(txn);
+	stet_txn_shrink_promise_(txn); /* the run shows what it will really need */
 }
 
 static void spilled(struct stet_job *job)

@@ -190,8 +190,9 @@ bool stet_txn_expire_oldest_(struct stet_engine *engine, bool writers,
 	STET_LIST_FOREACH(pos, &engine->txns) {
 		struct stet_txn *txn = stet_container_of(pos, struct stet_txn, link);
 
-		if (txn != except && (writers || txn->read_only || !stet_txn_changed(txn)) &&
-		    give_up_view(txn))
+		bool reader = txn->read_only || (!stet_txn_changed(txn) && txn->user_bytes == 0);
+
+		if (txn != except && (writers || reader) && give_up_view(txn))
 			return true;
 	}
 	return false;
@@ -508,20 +509,24 @@ static uint64_t needed_blocks(struct stet_txn *txn)
 	return need + need / 4;
 }
 
-/* N5. True: something was given back. */
-bool stet_txn_give_back_(struct stet_txn *txn)
+bool stet_txn_shrink_promise_(struct stet_txn *txn)
 {
-	uint64_t need;
+	uint64_t need = needed_blocks(txn);
 
-	if (txn->level == STET_LEVEL_PLAIN || txn->promised <= txn->counted + txn->counted / 4)
-		return false;
-	need = needed_blocks(txn);
 	txn->counted = need;
 	if (need >= txn->promised)
 		return false;
 	stet_space_unreserve(txn->engine->space, txn->promised - need);
 	txn->promised = need;
 	return true;
+}
+
+/* N5. True: something was given back. */
+bool stet_txn_give_back_(struct stet_txn *txn)
+{
+	if (txn->level == STET_LEVEL_PLAIN || txn->promised <= txn->counted + txn->counted / 4)
+		return false;
+	return stet_txn_shrink_promise_(txn);
 }
 
 /* N8 */

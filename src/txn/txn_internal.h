@@ -472,6 +472,8 @@ STET_CHECKED int stet_recover_(struct stet_engine *engine);
 /* txn.c */
 /* N5. True: something was given back of what was promised. */
 bool stet_txn_give_back_(struct stet_txn *txn);
+/* Operations reserve for the worst; what is not needed goes back. True: there was something. */
+bool stet_txn_shrink_promise_(struct stet_txn *txn);
 /* Whether, beside the reserve and `spare`, no free segments would be left when everything that was accepted
  * has been written; *ret_missing (may be NULL): how many are missing. */
 bool stet_short_of_slots_(const struct stet_engine *engine, uint32_t spare, uint64_t *ret_missing);
