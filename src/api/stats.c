@@ -103,6 +103,7 @@ int stet_statfs(struct stet_volume *vol, struct stet_statfs *ret)
 	C("checkpoints", engine.checkpoints)             \
 	C("spills", engine.spills)                       \
 	C("overlays", engine.overlays)                   \
+	C("passed_keys", engine.passed)                  \
 	C("views", engine.views)                         \
 	C("transactions", engine.txns)                   \
 	C("recovered_batches", engine.recovered_batches) \

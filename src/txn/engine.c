@@ -137,6 +137,7 @@ void stet_engine_close(struct stet_engine *engine)
 	stet_delta_release_(engine);
 	free_runs(engine);
 	free_touches(engine);
+	stet_gaps_clear_(&engine->gaps);
 	stet_vec_release(&engine->touched_pages);
 	stet_vec_release(&engine->waiters);
 	stet_vec_release(&engine->ckpt_waiters);

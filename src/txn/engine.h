@@ -183,6 +183,7 @@ struct stet_engine_stats {
 	uint64_t log_bytes; /* see stet_log_summary_bytes */
 	uint64_t
 		invisible; /* keys of the delta that scans passed because they were of another time */
+	uint64_t passed;   /* keys that scans passed because they were deleted */
 	uint64_t views, txns;
 	uint64_t recovered_batches;
 	bool failed, torn_tail;

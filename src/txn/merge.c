@@ -7,6 +7,8 @@
  * M3. An INTENT among the own entries is merged with what lies below it; SAME is what lies below the own run.
  * M4. Keys of the delta that hold nothing for this point are passed no further than the next key of another
  *     source, or the end of the range: there may be very many, and each call begins anew behind the last.
+ * M5. A merge for reading jumps over gaps (gap.c): over those of the engine with all sources but the transaction's
+ *     own, over the transaction's with all; and notes as a gap what it has passed.
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -178,6 +180,7 @@ static void skip_invisible(struct stet_merge *m, const struct pick *limit)
 	while (node && !stet_delta_find_(node->value, m->root->cut, m->serial) &&
 	       (!limit->key || stet_key_cmp(stet_skipnode_key(node), node->key_len, limit->key,
 					    limit->bytes) < 0)) {
+		stet_passed_key_(&m->passed, node->value, m->serial);
 		node = stet_skiplist_next(node);
 		m->engine->stats.invisible++;
 	}
@@ -310,28 +313,133 @@ static int advance(struct stet_merge *m, const struct stet_key *key)
 	return rc;
 }
 
-int stet_merge_next_(struct stet_merge *m, struct stet_key *ret_key, struct stet_val *ret_val,
-		     bool *ret_gone)
+/* --- gaps (M5) --- */
+
+static bool uses_gaps(const struct stet_merge *m)
+{
+	return m->with_tree && (m->engine->gaps.n > 0 || (m->txn && m->txn->gaps.n > 0));
+}
+
+/* Where the next key is looked for; false: no key says it. */
+static bool position(const struct stet_merge *m, struct stet_key *ret)
+{
+	stet_key_copy(ret, m->started ? &m->last : &m->from);
+	return m->started ? stet_key_step_(ret) : ret->bytes > 0;
+}
+
+static int seek_forward(struct stet_tree_cursor *cur, const struct stet_key *to)
+{
+	if (!cur->valid || stet_key_cmp(cur->key.b, cur->key.bytes, to->b, to->bytes) >= 0)
+		return 0;
+	return stet_tree_cursor_seek(cur, to->b, to->bytes);
+}
+
+static struct stet_skipnode *node_forward(const struct stet_skiplist *sl,
+					  struct stet_skipnode *node, const struct stet_key *to)
+{
+	if (!node || stet_key_cmp(stet_skipnode_key(node), node->key_len, to->b, to->bytes) >= 0)
+		return node;
+	return stet_skiplist_lower_bound(sl, to->b, to->bytes);
+}
+
+static int jump(struct stet_merge *m, const struct stet_key *to, bool own)
+{
+	size_t first = !own && m->txn && m->txn->have_run ? 1 : 0;
+	int rc = m->tree_open ? seek_forward(&m->tree, to) : 0;
+
+	m->delta = node_forward(&m->engine->delta, m->delta, to);
+	for (size_t i = first; i < m->runs.n && !rc; i++)
+		rc = seek_forward(&m->runs.v[i].cur, to);
+	if (own)
+		m->own = node_forward(&m->txn->set, m->own, to);
+	return rc;
+}
+
+/* What is passed begins here, if nothing was passed before. */
+static void begin_passing(struct stet_merge *m)
+{
+	if (m->passed.keys == 0 && !position(m, &m->passed.from))
+		m->passed.from.bytes = 0; /* is not noted */
+}
+
+static int jump_gaps(struct stet_merge *m)
+{
+	struct stet_key at, to;
+	int rc = 0;
+
+	if (!uses_gaps(m) || !position(m, &at))
+		return 0;
+	if (stet_gap_behind_(&m->engine->gaps, &at, m->serial, &to)) {
+		begin_passing(m);
+		stet_passed_gap_(&m->passed, false);
+		rc = jump(m, &to, false);
+	}
+	while (!rc && stet_gaps_own_(m->txn) && stet_gap_behind_(&m->txn->gaps, &at, 0, &to)) {
+		begin_passing(m);
+		stet_passed_gap_(&m->passed, true);
+		rc = jump(m, &to, true);
+		stet_key_copy(&at, &to);
+	}
+	return rc;
+}
+
+/* The key is not there. */
+static void pass(struct stet_merge *m, const struct stet_key *key)
+{
+	bool own = at_node(m->own, key) ||
+		   (m->txn && m->txn->have_run && at_cursor(&m->runs.v[0].cur, key));
+
+	begin_passing(m);
+	m->passed.keys++;
+	m->passed.unsure = m->passed.unsure || own;
+	stet_passed_key_(&m->passed, at_node(m->delta, key) ? m->delta->value : NULL, m->serial);
+	m->engine->stats.passed++;
+}
+
+static void end_passing(struct stet_merge *m, const struct stet_key *to)
+{
+	stet_passed_note_(&m->passed, m->engine, m->txn, m->serial, &m->passed.from, to);
+}
+
+static int next(struct stet_merge *m, struct stet_key *ret_key, struct stet_val *ret_val,
+		bool *ret_gone)
 {
 	for (;;) {
 		int rc = refresh(m);
 
+		if (!rc)
+			rc = jump_gaps(m);
 		if (rc)
 			return rc;
-		if (!lowest(m, ret_key))
+		if (!lowest(m, ret_key)) {
+			end_passing(m, &m->to);
 			return 0;
+		}
 		int found = value_at(m, ret_key, ret_val);
 		if (found < 0 && found != -ENOENT)
 			return found;
+		if (found == 0 || (found == 1 && !m->with_tree)) {
+			end_passing(m, ret_key);
+			if (ret_gone)
+				*ret_gone = found == 1;
+			rc = advance(m, ret_key);
+			return rc ? rc : 1;
+		}
+		if (m->with_tree)
+			pass(m, ret_key);
 		rc = advance(m, ret_key);
 		if (rc)
 			return rc;
-		if (found == 0 || (found == 1 && !m->with_tree)) {
-			if (ret_gone)
-				*ret_gone = found == 1;
-			return 1;
-		}
 	}
+}
+
+int stet_merge_next_(struct stet_merge *m, struct stet_key *ret_key, struct stet_val *ret_val,
+		     bool *ret_gone)
+{
+	m->passed.keys = 0;
+	m->passed.unsure = false;
+	m->passed.serial = 0;
+	return next(m, ret_key, ret_val, ret_gone);
 }
 
 /* --- the scan that fs/ uses --- */

@@ -297,6 +297,7 @@ static int roll_back(struct stet_txn *txn, size_t at)
 	int rc = 0;
 
 	cut_stack(txn, at + 1);
+	stet_gaps_forget_(txn);
 	if (save.interval < saves->interval)
 		rc = go_before_spills(txn, save.interval);
 	if (!rc) /* B4 */

@@ -145,6 +145,7 @@ void stet_txn_end(struct stet_txn *txn)
 	stet_set_clear_(txn);
 	stet_skiplist_release(&txn->set, NULL, NULL);
 	forget_reads(txn);
+	stet_gaps_forget_(txn);
 	stet_lock_cancel(&txn->owner);
 	stet_lock_release_all(&txn->owner);
 	stet_space_unreserve(engine->space, txn->promised);

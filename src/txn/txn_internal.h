@@ -173,6 +173,13 @@ STET_CHECKED int stet_job_create_(struct stet_engine *engine, enum stet_job_kind
 				  struct stet_job **ret);
 void stet_job_destroy_(struct stet_job *job);
 
+/* gap.c */
+struct stet_gap;
+struct stet_gaps {
+	struct stet_gap *v; /* owned; NULL: none yet */
+	unsigned n, next;
+};
+
 struct stet_engine {
 	/* --- set at open, then constant --- */
 	struct stet_device *device;
@@ -244,6 +251,8 @@ struct stet_engine {
 	uint64_t promised;      /* reserved by ordered operations since the cut */
 	uint64_t promised_ckpt; /* reserved by operations up to the cut in progress */
 	uint64_t promise_carry; /* bytes of items that do not fill a block yet */
+	struct stet_gaps gaps;
+	unsigned locking_gaps; /* transactions at LOCKING that have some */
 	struct stet_ticket_queue space_waiters;
 	bool has_cleaner;
 	bool clean_turn;           /* N9 of txn.c: the cleaner comes before the next checkpoint */
@@ -313,6 +322,41 @@ STET_CHECKED int stet_view_like_(struct stet_view *view, struct stet_view **ret)
 void stet_rootref_put_(struct stet_engine *engine, struct stet_rootref *root);
 void stet_runref_put_(struct stet_engine *engine, struct stet_runref *run);
 
+/* gap.c: ranges of keys in which nothing lives */
+void stet_gaps_clear_(struct stet_gaps *gaps);
+/* A gap in which `at` lies: where it ends. */
+bool stet_gap_behind_(const struct stet_gaps *gaps, const struct stet_key *at, uint64_t serial,
+		      struct stet_key *ret_to);
+/* A gap in which the keys right below `before` lie: where it begins. */
+bool stet_gap_before_(const struct stet_gaps *gaps, const struct stet_key *before, uint64_t serial,
+		      struct stet_key *ret_from);
+void stet_gap_note_(struct stet_gaps *gaps, const struct stet_key *from, const struct stet_key *to,
+		    uint64_t serial);
+void stet_gap_break_(struct stet_gaps *gaps, const struct stet_key *key);
+/* The next key above; false: of the greatest length, it has none that is as simple. */
+bool stet_key_step_(struct stet_key *key);
+
+/* What a scan has passed without finding anything: when it was much, it is noted as a gap. */
+struct stet_passed {
+	struct stet_key from; /* where it began; backwards: above it */
+	unsigned keys;
+	bool unsure;     /* of the committed state alone it cannot be said (Y1) */
+	uint64_t serial; /* since when it can */
+};
+void stet_passed_key_(struct stet_passed *p, const struct stet_dnode *dnode, uint64_t serial);
+void stet_passed_gap_(struct stet_passed *p, bool own);
+/* Nothing lives in [from, to), as read at the serial; txn NULL: of nobody's. */
+void stet_passed_note_(const struct stet_passed *p, struct stet_engine *engine,
+		       struct stet_txn *txn, uint64_t serial, const struct stet_key *from,
+		       const struct stet_key *to);
+/* The key lives in the committed state from now on. */
+void stet_gaps_lives_(struct stet_engine *engine, const struct stet_key *key);
+/* Of one transaction; of all that see the committed state. */
+void stet_gaps_forget_(struct stet_txn *txn);
+void stet_gaps_forget_all_(struct stet_engine *engine);
+/* Whether its own gaps may be used. */
+bool stet_gaps_own_(const struct stet_txn *txn);
+
 /* merge.c: a merged iterator over delta, runs, tree (and a write-set) */
 struct stet_merge {
 	struct stet_engine *engine;
@@ -325,6 +369,7 @@ struct stet_merge {
 	struct stet_key to;   /* exclusive end, bytes 0 = none */
 	struct stet_key from;
 	bool started;
+	struct stet_passed passed;
 	/* candidates */
 	struct stet_skipnode *own, *delta;
 	uint64_t own_changes, delta_changes;
@@ -383,6 +428,7 @@ struct stet_txn {
 	uint64_t promised;   /* blocks reserved */
 	uint64_t counted;    /* what it was found to need when that was last counted */
 
+	struct stet_gaps gaps;
 	struct stet_skiplist reads; /* serializable: key -> mask */
 	STET_VEC(struct stet_read_range) ranges;
 	uint64_t reads_bytes;

@@ -118,6 +118,8 @@ int stet_set_put_(struct stet_txn *txn, const struct stet_key *key, struct stet_
 		stet_set_drop_version_(txn, node->value);
 	node->value = v;
 	txn->prepared = false;
+	if (v->kind != STET_V_DEL && txn->gaps.n > 0)
+		stet_gap_break_(&txn->gaps, key);
 	stet_set_account_(txn, v, true);
 	return 0;
 }
@@ -512,6 +514,7 @@ int stet_txn_give_up(struct stet_txn *txn, stet_txn_key_fn *fn, void *arg)
 	if (rc)
 		return rc;
 	stet_save_release_all_(txn);
+	stet_gaps_forget_(txn);
 	while (node) {
 		struct stet_skipnode *next = stet_skiplist_next(node);
 		struct stet_key key = { .bytes = node->key_len };

@@ -12,6 +12,7 @@
  *	full_test save DIR MIB FILES CACHE_MIB EVERY  the same after a savepoint, with another one after each
  *	                                   EVERY files and MiB, and rolled back to the first
  *	full_test abort DIR MIB FILES CHANGES  what aborting so many changes takes in a volume of that size
+ *	full_test queue DIR RECORDS        a table of so many records: the first one taken until none is left; cost of each
  *	full_test dir DIR FILES            one directory: create, list, look up, delete; cost per operation
  *
  * Each ends with a check of the volume, and fails (exit 1) on the first difference. All that are told a cache
@@ -665,6 +666,71 @@ static void run_dir(const char *dir, uint64_t files)
 	finish(vol);
 }
 
+/* --- a queue --- */
+static void take_first(struct stet_table *table, struct stet_txn *txn)
+{
+	struct stet_cursor *cursor;
+	struct stet_record record;
+
+	need(stet_cursor_open(table, txn, NULL, &cursor), "cursor");
+	if (stet_cursor_next(cursor, &record) != 1)
+		die("queue", "a record is missing");
+	need(stet_del(table, txn, record.key, record.key_len), "take");
+	stet_cursor_close(cursor);
+}
+
+static double take_all(struct stet_volume *vol, struct stet_table *table, uint64_t records,
+		       bool each)
+{
+	double start = now();
+	struct stet_txn *txn;
+
+	if (!each)
+		need(stet_begin(vol, 0, &txn), "begin");
+	for (uint64_t i = 0; i < records; i++) {
+		if (each)
+			need(stet_begin(vol, 0, &txn), "begin");
+		take_first(table, txn);
+		if (each)
+			need(stet_commit(txn, STET_COMMIT_NOSYNC), "commit");
+	}
+	if (!each)
+		need(stet_commit(txn, STET_COMMIT_NOSYNC), "commit");
+	return (now() - start) * 1e6 / (double)records;
+}
+
+static void run_queue(const char *dir, uint64_t records)
+{
+	struct stet_volume *vol = make_volume(dir, 256 + records / 500, 64);
+	static const char value[100];
+	struct stet_table *table;
+	struct stet_txn *txn;
+	uint64_t left;
+	double t[2];
+
+	need(stet_table_open(vol, NULL, STET_ROOT, "queue", O_RDWR | O_CREAT, 0644, &table),
+	     "table");
+	for (int each = 0; each < 2; each++) {
+		need(stet_begin(vol, 0, &txn), "begin");
+		for (uint64_t i = 0; i < records; i++) {
+			char key[32];
+
+			name_of(key, i);
+			need(stet_put(table, txn, key, strlen(key), value, sizeof(value), 0),
+			     "put");
+		}
+		need(stet_commit(txn, 0), "commit");
+		t[each] = take_all(vol, table, records, each);
+	}
+	need(stet_count(table, NULL, NULL, &left), "count");
+	if (left != 0)
+		die("queue", "records are left");
+	printf("%llu records, us to take one: in one transaction %.2f, in one for each %.2f\n",
+	       (unsigned long long)records, t[0], t[1]);
+	stet_table_close(table);
+	finish(vol);
+}
+
 int main(int argc, char **argv)
 {
 	uint64_t a = argc > 3 ? strtoull(argv[3], NULL, 10) : 0;
@@ -684,13 +750,15 @@ int main(int argc, char **argv)
 		run_save(argv[2], a, b, strtoull(argv[5], NULL, 10), strtoull(argv[6], NULL, 10));
 	else if (argc == 6 && strcmp(argv[1], "abort") == 0)
 		run_abort(argv[2], a, b, strtoull(argv[5], NULL, 10));
+	else if (argc == 4 && strcmp(argv[1], "queue") == 0 && a > 0)
+		run_queue(argv[2], a);
 	else if (argc == 4 && strcmp(argv[1], "dir") == 0 && a > 0)
 		run_dir(argv[2], a);
 	else {
 		fprintf(stderr, "usage: full_test fill|churn|records|data|names DIR N N | both DIR "
 				"N N N | save "
 				"DIR N N N "
-				"N | abort DIR N N N | dir DIR N\n");
+				"N | abort DIR N N N | dir|queue DIR N\n");
 		return 2;
 	}
 	return 0;
