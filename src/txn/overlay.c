@@ -30,15 +30,24 @@ struct stet_overlay {
 	uint64_t reserved;                    /* blocks */
 };
 
+struct item {
+	struct stet_key key;
+	struct stet_val val;
+	bool gone;
+};
+
+/* An extent that lies in several places becomes several items. What the merge gives within its blocks are
+ * tombstones of what it covers: they come in between, or a piece takes their place. */
 struct source {
 	struct stet_job *job;
 	struct stet_merge merge;
-	struct stet_key key;
-	struct stet_val val;
-	uint64_t first; /* of an extent: its first file block */
-	uint16_t
-		done; /* blocks of it that were given: what lies in several places becomes several items */
-	bool pending; /* more of it is to come */
+	struct item slot[2];
+	struct item *now, *ahead; /* ahead: what follows, if it was read already */
+	bool have_ahead;
+	uint64_t first;        /* of an extent: its first file block */
+	uint16_t done;         /* blocks of it that were given */
+	bool pending;          /* more of it is to come */
+	struct stet_key piece; /* key of what comes of it next */
 	uint8_t value[STET_EXTENT_VALUE_MAX];
 };
 
@@ -69,68 +78,99 @@ const struct stet_run *stet_overlay_run_(const struct stet_overlay *over)
 /* Y3 */
 static int reference(struct source *src)
 {
-	struct stet_databuf *buf = src->val.buf;
+	const struct stet_val *val = &src->now->val;
 	uint16_t n = 0;
 	int rc;
 
-	while (n < src->val.buf_count && buf->rooted >> (src->val.buf_from + n) & 1)
+	while (n < val->buf_count && val->buf->rooted >> (val->buf_from + n) & 1)
 		n++;
-	if (n == src->val.buf_count)
+	if (n == val->buf_count)
 		return 0;
-	rc = stet_vec_push(&src->job->overlay->bufs, buf);
+	rc = stet_vec_push(&src->job->overlay->bufs, val->buf);
 	if (!rc)
-		stet_databuf_get(buf);
+		stet_databuf_get(val->buf);
 	return rc;
 }
 
-static int next_piece(struct source *src, struct stet_change *ret)
+static int give_piece(struct source *src, struct stet_change *ret)
 {
-	struct stet_val piece = src->val;
-	uint64_t ino = stet_key_object(src->key.b);
+	const struct stet_val *val = &src->now->val;
+	struct stet_val piece = *val;
+	uint64_t ino = stet_key_object(src->now->key.b);
 	int rc = src->done == 0 ? reference(src) : 0;
 
-	piece.buf_from = (uint16_t)(src->val.buf_from + src->done);
-	piece.buf_count = (uint16_t)(src->val.buf_count - src->done);
-	stet_key_extent(&src->key, ino, src->first + src->done);
+	piece.buf_from = (uint16_t)(val->buf_from + src->done);
+	piece.buf_count = (uint16_t)(val->buf_count - src->done);
+	stet_key_extent(&src->now->key, ino, src->first + src->done);
 	if (!rc)
 		rc = stet_place_(src->job, STET_SEGK_BULK, ino, src->first + src->done, piece.buf,
 				 piece.buf_from, piece.buf_count, &piece.buf_count);
 	if (rc)
 		return rc;
 	src->done = (uint16_t)(src->done + piece.buf_count);
-	src->pending = src->done < src->val.buf_count;
+	src->pending = src->done < val->buf_count;
+	if (src->pending)
+		stet_key_extent(&src->piece, ino, src->first + src->done);
 	*ret = (struct stet_change){
-		.key = src->key.b,
-		.key_bytes = src->key.bytes,
+		.key = src->now->key.b,
+		.key_bytes = src->now->key.bytes,
 		.value = src->value,
 		.value_bytes = (uint16_t)stet_val_encode_(&piece, src->value),
 	};
 	return 1;
 }
 
+static int give_item(const struct item *item, struct stet_change *ret)
+{
+	*ret = (struct stet_change){
+		.key = item->key.b,
+		.key_bytes = item->key.bytes,
+		.value = item->val.b,
+		.value_bytes = item->gone ? 0 : item->val.bytes,
+		.tombstone = item->gone,
+	};
+	return 1;
+}
+
+/* Reads one more, unless there is one. 0: there is none. */
+static int read_ahead(struct source *src)
+{
+	struct item *a = src->ahead;
+	int rc = src->have_ahead ? 1 : stet_merge_next_(&src->merge, &a->key, &a->val, &a->gone);
+
+	if (rc >= 0)
+		src->have_ahead = rc == 1;
+	return rc;
+}
+
 static int next_change(void *arg, struct stet_change *ret)
 {
 	struct source *src = arg;
-	bool gone;
-	int rc = src->pending ? 1 : stet_merge_next_(&src->merge, &src->key, &src->val, &gone);
+	int rc = read_ahead(src);
 
-	if (rc != 1)
+	if (rc < 0)
 		return rc;
-	if (src->pending)
-		return next_piece(src, ret);
-	if (!gone && src->val.buf) {
-		src->first = stet_key_suffix_u64(src->key.b);
-		src->done = 0;
-		return next_piece(src, ret);
+	if (src->pending) {
+		const struct stet_key *k = &src->ahead->key;
+		int order = rc == 1 ? stet_key_cmp(k->b, k->bytes, src->piece.b, src->piece.bytes)
+				    : 1;
+
+		STET_ASSERT(order > 0 || src->ahead->gone); /* extents do not overlap */
+		if (order <= 0)
+			src->have_ahead = false;
+		return order < 0 ? give_item(src->ahead, ret) : give_piece(src, ret);
 	}
-	*ret = (struct stet_change){
-		.key = src->key.b,
-		.key_bytes = src->key.bytes,
-		.value = src->val.b,
-		.value_bytes = gone ? 0 : src->val.bytes,
-		.tombstone = gone,
-	};
-	return 1;
+	if (rc == 0)
+		return 0;
+	struct item *free_slot = src->now;
+	src->now = src->ahead;
+	src->ahead = free_slot;
+	src->have_ahead = false;
+	if (src->now->gone || !src->now->val.buf)
+		return give_item(src->now, ret);
+	src->first = stet_key_suffix_u64(src->now->key.b);
+	src->done = 0;
+	return give_piece(src, ret);
 }
 
 static int write_node(void *arg, struct stet_cnode *node, uint32_t level, uint64_t check,
@@ -237,6 +277,8 @@ static int job_build(struct stet_job *job)
 	if (!src)
 		return STET_FAIL(-ENOMEM, "no memory for an overlay");
 	src->job = job;
+	src->now = &src->slot[0];
+	src->ahead = &src->slot[1];
 	rc = stet_log_begin(engine->log, false, &job->group);
 	if (!rc)
 		rc = stet_merge_open_changes_(&src->merge, engine, view->root, view->serial);
