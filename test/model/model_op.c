@@ -553,7 +553,7 @@ static int do_record_get(struct call *c)
 	return 0;
 }
 
-/* Key and value of each, a zero after the key. */
+/* Key and value of each, a zero after the key; without the value where that does not fit. */
 static int do_record_list(struct call *c)
 {
 	const struct model_inode *table;
@@ -567,7 +567,8 @@ static int do_record_list(struct call *c)
 			continue;
 		model_result_add(c->ret, x->name->b + 1, x->name->len - 1);
 		model_result_add(c->ret, "", 1);
-		model_result_add(c->ret, x->value->b, x->value->len);
+		if (x->value->len <= c->ret->cap - c->ret->len)
+			model_result_add(c->ret, x->value->b, x->value->len);
 	}
 	return rc;
 }
