@@ -168,11 +168,11 @@ int stet_delta_publish_(struct stet_engine *engine, const void *key, size_t key_
 	if (rc)
 		return rc;
 	struct stet_dnode *dnode = stet_delta_node_(engine, key, key_bytes);
-	if (v->kind != STET_V_DEL && (engine->gaps.n > 0 || engine->locking_gaps > 0)) {
+	if (v->kind != STET_V_DEL && (engine->gaps.n > 0 || !stet_list_empty(&engine->txns))) {
 		struct stet_key lives = { .bytes = (uint16_t)key_bytes };
 
 		memcpy(lives.b, key, key_bytes);
-		stet_gaps_lives_(engine, &lives);
+		stet_gaps_lives_(engine, &lives, serial);
 	}
 	STET_DEBUG_ASSERT(!dnode->newest || dnode->serial <= serial);
 	v->serial = serial;

@@ -9,9 +9,10 @@
  *     of each key that it passed it looks at the newest version, and does not note a gap that holds a living one.
  *     A scan at a point before the newest checkpoint notes none: what came later may be in the tree alone.
  * Y2. A gap of a transaction says: it sees no key in it, its own changes included. At LOCKING it sees what others
- *     commit, so that breaks its gaps, too.
- * Y3. Publishing a key that lives, or staging one, breaks the gap in which it lies in two. Going back to a savepoint
- *     and giving up changes end all gaps of the transaction.
+ *     commit, so that breaks its gaps, too; and what the log splits off an extent is there at every point that saw
+ *     the whole, so that breaks the gaps of all.
+ * Y3. Publishing a key that lives, or staging one, breaks the gap in which it lies in two. Going back to a savepoint,
+ *     giving up changes and spilling (which splits extents, too) end all gaps of the transaction.
  * Y4. They are only a help: there are few, the oldest is forgotten, and without memory there are none.
  */
 #include "base/mem.h"
@@ -189,17 +190,18 @@ void stet_passed_note_(const struct stet_passed *p, struct stet_engine *engine,
 }
 
 /* Y2 */
-void stet_gaps_lives_(struct stet_engine *engine, const struct stet_key *key)
+void stet_gaps_lives_(struct stet_engine *engine, const struct stet_key *key, uint64_t serial)
 {
+	bool is_new = serial > engine->serial;
 	struct stet_list *pos;
 
 	stet_gap_break_(&engine->gaps, key);
-	if (engine->locking_gaps == 0)
+	if (is_new && engine->locking_gaps == 0)
 		return;
 	STET_LIST_FOREACH(pos, &engine->txns) {
 		struct stet_txn *txn = stet_container_of(pos, struct stet_txn, link);
 
-		if (txn->level == STET_LEVEL_LOCKING)
+		if (!is_new || txn->level == STET_LEVEL_LOCKING)
 			stet_gap_break_(&txn->gaps, key);
 	}
 }

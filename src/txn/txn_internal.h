@@ -349,8 +349,8 @@ void stet_passed_gap_(struct stet_passed *p, bool own);
 void stet_passed_note_(const struct stet_passed *p, struct stet_engine *engine,
 		       struct stet_txn *txn, uint64_t serial, const struct stet_key *from,
 		       const struct stet_key *to);
-/* The key lives in the committed state from now on. */
-void stet_gaps_lives_(struct stet_engine *engine, const struct stet_key *key);
+/* The key lives in the committed state from this serial on. */
+void stet_gaps_lives_(struct stet_engine *engine, const struct stet_key *key, uint64_t serial);
 /* Of one transaction; of all that see the committed state. */
 void stet_gaps_forget_(struct stet_txn *txn);
 void stet_gaps_forget_all_(struct stet_engine *engine);

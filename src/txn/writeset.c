@@ -215,6 +215,7 @@ void stet_set_spilled_(struct stet_txn *txn)
 {
 	struct stet_skipnode *node = stet_skiplist_first(&txn->set);
 
+	stet_gaps_forget_(txn); /* what was split where a segment ended has more keys now */
 	while (node) {
 		struct stet_skipnode *next = stet_skiplist_next(node);
 		struct stet_version *v = node->value;
