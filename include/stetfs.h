@@ -496,9 +496,9 @@ STET_API_CHECKED ssize_t stet_pread(struct stet_file *file, void *buf, size_t le
 
 /**
  * Writes len bytes at off, growing the file where needed; what lies between is a hole. Returns len.
- * Up to 1 MiB it is atomic. A longer plain write is cut at each MiB: every piece is atomic, and on
- * failure the count of bytes written is returned when that is not 0. In a transaction all is atomic
- * anyway. -EBADF: opened for reading only; -EFBIG; -ESTALE.
+ * A longer write is cut at each MiB of the file: every piece is atomic, and when one fails the count of bytes
+ * written before is returned, if it is not 0 (so write the rest to learn why). In a transaction, too: it goes on, and
+ * may be rolled back to a savepoint, or free something. -EBADF: opened for reading only; -ENOSPC; -EFBIG; -ESTALE.
  */
 STET_API_CHECKED ssize_t stet_pwrite(struct stet_file *file, const void *buf, size_t len,
 				     uint64_t off);

@@ -3,7 +3,8 @@
  * D1. A read is planned under the lock and filled without it; a pin keeps the places until then.
  * D2. A plain read that needs more than one plan reads from a view, so that it shows one state.
  * D3. A write is one operation per MiB of the file; each is atomic (more than that does not fit into
- *     what a plain operation may stage).
+ *     what a plain operation may stage). Where one fails, the call answers what was written before, in a
+ *     transaction, too, which goes on.
  */
 #include "api/api_internal.h"
 
@@ -142,7 +143,7 @@ static int append_piece(struct stet_api_op *op, void *arg)
 	return rc;
 }
 
-/* D3. In a transaction a failure part-way dooms it, so that all or nothing holds there too. */
+/* D3 */
 static ssize_t write_pieces(struct stet_volume *vol, struct stet_tx *tx, unsigned flags,
 			    stet_api_op_fn *fn, struct piece *p, size_t len)
 {
@@ -156,10 +157,6 @@ static ssize_t write_pieces(struct stet_volume *vol, struct stet_tx *tx, unsigne
 
 		p->len = len - done < room ? len - done : room;
 		rc = stet_api_run_(vol, tx, flags, fn, NULL, p);
-		if (rc && done > 0 && tx) {
-			stet_api_txn_doom(tx, rc);
-			return rc;
-		}
 		if (rc)
 			return done > 0 ? (ssize_t)done : rc;
 		done += p->len;

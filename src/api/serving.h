@@ -18,9 +18,6 @@ void stet_api_txn_unpin(struct stet_txn *txn);
 /** Has the transaction ended? */
 bool stet_api_txn_has_ended(struct stet_txn *txn);
 
-/** A change in the transaction was made in part only: it can only be aborted from now on. */
-void stet_api_txn_doom(struct stet_txn *txn, int rc);
-
 /**
  * Asked now and then while a call of this thread waits for others, with the volume's lock held: true: it
  * gives up, with -EINTR. NULL: never. It must not use the library.

@@ -91,14 +91,6 @@ bool stet_api_txn_has_ended(struct stet_tx *txn)
 	return ended;
 }
 
-void stet_api_txn_doom(struct stet_tx *txn, int rc)
-{
-	stet_api_lock_(txn->vol);
-	if (!stet_api_tx_usable_(txn))
-		stet_txn_doom(txn->txn, rc);
-	stet_api_unlock_(txn->vol);
-}
-
 /* --- begin --- */
 
 /* 0 or -EINVAL; *ret_flags with the level filled in. */

@@ -15,7 +15,6 @@ int stet_remote_openat(struct stet_volume *vol, struct stet_txn *txn, uint64_t d
 
 	if (!file)
 		return STET_FAIL(-ENOMEM, "no memory for a file");
-	file->in_txn = txn;
 	file->append = flags & O_APPEND;
 	stet_remote_begin_at_(&c, vol, STET_WIRE_OPENAT, txn, dir, path);
 	stet_wire_put_u32(&c.out, (uint32_t)flags);
@@ -67,14 +66,13 @@ ssize_t stet_remote_pread(struct stet_file *file, void *buf, size_t len, uint64_
 
 /* A piece of a write; the server takes it as a whole or not at all. */
 static int64_t write_piece(struct stet_file *file, bool append, const void *data, size_t len,
-			   uint64_t off, bool more)
+			   uint64_t off)
 {
 	struct stet_remote_call c;
 
 	begin(&c, file, append ? STET_WIRE_APPEND : STET_WIRE_PWRITE);
 	if (!append)
 		stet_wire_put_u64(&c.out, off);
-	stet_wire_put_u32(&c.out, more);
 	c.data = data;
 	c.data_len = len;
 	return stet_remote_finish_(&c);
@@ -89,11 +87,10 @@ static ssize_t write_pieces(struct stet_file *file, bool append, const uint8_t *
 	do {
 		size_t room = STET_WIRE_PIECE_MAX - (size_t)((off + done) % STET_WIRE_PIECE_MAX);
 		size_t piece = len - done < room ? len - done : room;
-		int64_t rc = write_piece(file, append, data + done, piece, off + done, done > 0);
+		int64_t rc = write_piece(file, append, data + done, piece, off + done);
 
 		if (rc < 0)
-			return done > 0 && !stet_remote_file_(file)->in_txn ? (ssize_t)done
-									    : (ssize_t)rc;
+			return done > 0 ? (ssize_t)done : (ssize_t)rc;
 		done += piece;
 	} while (done < len);
 	return (ssize_t)done;

@@ -59,7 +59,7 @@ struct stet_remote_txn {
 struct stet_remote_file {
 	struct stet_remote_handle h;
 	uint64_t ino;
-	bool in_txn, append;
+	bool append;
 };
 
 struct stet_remote_dir {

@@ -83,31 +83,21 @@ int64_t stet_serve_do_pread_(struct stet_serve_call *c)
 	return n;
 }
 
-/* A piece that is not the first of a write in a transaction: all of it, or the transaction is lost. */
-static int64_t wrote(const struct stet_serve_handle *h, bool is_further, int64_t n)
-{
-	if (n < 0 && is_further && h->of)
-		stet_api_txn_doom(h->of, (int)n);
-	return n;
-}
-
 int64_t stet_serve_do_pwrite_(struct stet_serve_call *c)
 {
 	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_FILE);
 	uint64_t off = stet_wire_get_u64(&c->in);
-	bool is_further = stet_wire_get_u32(&c->in);
 	int rc = stet_serve_ready_(c);
 
-	return rc ? rc : wrote(h, is_further, stet_pwrite(h->file, c->data, c->data_len, off));
+	return rc ? rc : stet_pwrite(h->file, c->data, c->data_len, off);
 }
 
 int64_t stet_serve_do_append_(struct stet_serve_call *c)
 {
 	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_FILE);
-	bool is_further = stet_wire_get_u32(&c->in);
 	int rc = stet_serve_ready_(c);
 
-	return rc ? rc : wrote(h, is_further, stet_append(h->file, c->data, c->data_len));
+	return rc ? rc : stet_append(h->file, c->data, c->data_len);
 }
 
 int64_t stet_serve_do_truncate_(struct stet_serve_call *c)

@@ -334,6 +334,7 @@ static void publish(struct stet_txn *txn, const struct stet_stamp *stamp)
 	txn->set_bytes = 0;
 	txn->final_bytes = 0;
 	txn->buf_bytes = 0;
+	txn->set_blocks = 0;
 	engine->serial = stamp->serial;
 	engine->promised += txn->promised;
 	txn->promised = 0;

@@ -309,6 +309,8 @@ static int roll_back(struct stet_txn *txn, size_t at)
 	if (rc)
 		return rc;
 	if (txn->promised > save.promised) { /* B5 */
+		if (txn->promised - save.promised >= STET_RELIEF_BLOCKS)
+			stet_room_comes_back_(txn->engine);
 		stet_space_unreserve(txn->engine->space, txn->promised - save.promised);
 		txn->promised = save.promised;
 		txn->counted = 0;

@@ -148,6 +148,8 @@ void stet_txn_end(struct stet_txn *txn)
 	stet_gaps_forget_(txn);
 	stet_lock_cancel(&txn->owner);
 	stet_lock_release_all(&txn->owner);
+	if (txn->promised >= STET_RELIEF_BLOCKS)
+		stet_room_comes_back_(engine);
 	stet_space_unreserve(engine->space, txn->promised);
 	stet_view_close(txn->view);
 	if (txn->level != STET_LEVEL_PLAIN) {
@@ -320,8 +322,9 @@ void stet_txn_cuts(struct stet_txn *txn, uint64_t blocks)
 
 uint64_t stet_txn_staged_bytes(const struct stet_txn *txn)
 {
-	return txn->set_bytes + txn->buf_bytes + txn->user_bytes +
-	       txn->run_blocks * STET_BLOCK_SIZE + txn->run_nodes * STET_NODE_SIZE;
+	return txn->set_bytes + txn->user_bytes +
+	       (txn->set_blocks + txn->run_blocks) * STET_BLOCK_SIZE +
+	       txn->run_nodes * STET_NODE_SIZE;
 }
 
 void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret)
@@ -534,6 +537,13 @@ bool stet_txn_give_back_(struct stet_txn *txn)
 static bool in_vain(const struct stet_engine *engine)
 {
 	return engine->in_vain >= STET_IN_VAIN_MAX;
+}
+
+void stet_room_comes_back_(struct stet_engine *engine)
+{
+	engine->release_wanted = true;
+	engine->in_vain = 0;
+	engine->clean_hopeless = false;
 }
 
 /* N9 */

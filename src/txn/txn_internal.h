@@ -271,6 +271,8 @@ struct stet_engine {
 
 /* C7 of checkpoint.c: whether the changes so far need more than so many quarters of what is free. */
 bool stet_ckpt_crowded_(const struct stet_engine *engine, unsigned quarters);
+/* N8 of txn.c: the next checkpoint gives something back, so it is worth to wait. */
+void stet_room_comes_back_(struct stet_engine *engine);
 /* N9 of txn.c */
 bool stet_clean_first_(const struct stet_engine *engine);
 
@@ -417,6 +419,7 @@ struct stet_txn {
 	uint64_t set_bytes;   /* memory of the entries */
 	uint64_t final_bytes; /* of these, what a spill takes away: all but intents */
 	uint64_t buf_bytes;   /* unplaced data */
+	uint64_t set_blocks;  /* data, also what was placed early */
 	bool have_run;
 	struct stet_run run;            /* what was spilled */
 	uint64_t run_nodes, run_blocks; /* in it; data blocks that are new with it */

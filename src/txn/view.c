@@ -49,11 +49,8 @@ void stet_view_close(struct stet_view *view)
 		view->overlaying->view = NULL;
 	stet_list_del(&view->link);
 	view->engine->view_count--;
-	if (view->pinned_blocks > 0) {
-		view->engine->release_wanted = true;
-		view->engine->in_vain = 0;
-		view->engine->clean_hopeless = false;
-	}
+	if (view->pinned_blocks > 0)
+		stet_room_comes_back_(view->engine);
 	stet_rootref_put_(view->engine, view->root);
 	stet_free(view);
 }

@@ -30,10 +30,12 @@ void stet_set_account_(struct stet_txn *txn, const struct stet_version *v, bool 
 	uint64_t bytes = stet_version_memory_(v);
 	uint64_t data = unplaced_bytes(v);
 	uint64_t final = stet_version_is_final_(v) ? bytes + NODE_BYTES : 0;
+	uint64_t blocks = v->kind == STET_V_BUF ? v->count : 0;
 
 	txn->final_bytes = add ? txn->final_bytes + final : txn->final_bytes - final;
 	txn->set_bytes = add ? txn->set_bytes + bytes : txn->set_bytes - bytes;
 	stet_cache_charge(txn->engine->cache, add ? (int64_t)bytes : -(int64_t)bytes);
+	txn->set_blocks = add ? txn->set_blocks + blocks : txn->set_blocks - blocks;
 	if (add)
 		txn->buf_bytes += data;
 	else
@@ -177,6 +179,7 @@ void stet_set_clear_(struct stet_txn *txn)
 	txn->set_bytes = 0;
 	txn->final_bytes = 0;
 	txn->buf_bytes = 0;
+	STET_DEBUG_ASSERT(txn->set_blocks == 0);
 	txn->set_changes++;
 }
 

@@ -258,6 +258,85 @@ static void rests_are_followed(void **state)
 	}
 }
 
+/* --- long writes --- */
+#define LONG_MIB 40u
+
+/* Writes more than there is room for: some of it is written, the rest is refused, for this reason. */
+static void write_too_much(struct stet_volume *vol, struct stet_txn *txn, int why)
+{
+	static char much[LONG_MIB << 20];
+	struct stet_file *file;
+	ssize_t done;
+
+	OK(stet_openat(vol, txn, STET_ROOT, "much", O_RDWR | O_CREAT, 0644, &file));
+	done = stet_pwrite(file, much, sizeof(much), 0);
+	assert_true(done > 0 && done < (ssize_t)sizeof(much));
+	FAILS(why, stet_pwrite(file, much, sizeof(much) - (size_t)done, (uint64_t)done));
+	stet_file_close(file);
+}
+
+/* What was unlinked is reclaimed behind the call. */
+static void wait_for_room(struct unit_volume *u)
+{
+	struct stet_statfs fs;
+
+	for (unsigned i = 0; i < 1000; i++) {
+		checkpoints(u);
+		OK(stet_statfs(u->vol, &fs));
+		if (fs.avail_bytes > UINT64_C(25) << 20)
+			return;
+		unit_sleep_ms(5);
+	}
+	fail_msg("the room does not come back");
+}
+
+/* A transaction goes on after a write that did not fit, without it or with what was freed for it. */
+static void long_writes_end_where_room_ends(void **state)
+{
+	static const unsigned level[] = { STET_BEGIN_SNAPSHOT, STET_BEGIN_SERIALIZABLE,
+					  STET_BEGIN_LOCKING };
+	struct stet_volume *vol = volume(state);
+
+	write_mib(vol, "most", 20);
+	for (unsigned l = 0; l < 3; l++) {
+		wait_for_room(*state);
+		struct stet_txn *txn = begin(vol, level[l]);
+		uint64_t id;
+
+		unit_write(vol, txn, "before", "kept");
+		OK(stet_savepoint(txn, &id));
+		write_too_much(vol, txn, -ENOSPC);
+		OK(stet_rollback_to(txn, id));
+		unit_expect_none(vol, txn, "much");
+		write_too_much(vol, txn, -ENOSPC);
+		OK(stet_unlinkat(vol, txn, STET_ROOT, "much", 0));
+		unit_write(vol, txn, "after", "kept");
+		OK(stet_commit(txn, 0));
+		unit_expect(vol, NULL, "before", "kept");
+		unit_expect(vol, NULL, "after", "kept");
+		unit_expect_none(vol, NULL, "much");
+	}
+}
+
+static void long_writes_end_where_the_limit_is(void **state)
+{
+	struct unit_volume *u = *state;
+	struct stet_ll_limits some = { .max_staged_bytes = 4 << 20 };
+	struct stet_txn *txn;
+	uint64_t id;
+
+	stet_ll_set_limits(u->local, &some);
+	txn = begin(u->vol, STET_BEGIN_SNAPSHOT);
+	unit_write(u->vol, txn, "before", "kept");
+	OK(stet_savepoint(txn, &id));
+	write_too_much(u->vol, txn, -EDQUOT);
+	OK(stet_rollback_to(txn, id));
+	unit_write(u->vol, txn, "after", "kept");
+	OK(stet_commit(txn, 0));
+	unit_expect(u->vol, NULL, "after", "kept");
+	unit_expect_none(u->vol, NULL, "much");
+}
+
 /* --- no memory --- */
 
 /* Each allocation of the first change of a file fails once: going back to a savepoint is possible. */
@@ -296,6 +375,10 @@ int main(void)
 						unit_tear_down),
 		cmocka_unit_test_setup_teardown(appends_stay_promised, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(rests_are_followed, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(long_writes_end_where_room_ends, unit_set_up,
+						unit_tear_down),
+		cmocka_unit_test_setup_teardown(long_writes_end_where_the_limit_is, unit_set_up,
+						unit_tear_down),
 		cmocka_unit_test_setup_teardown(going_back_without_memory, unit_set_up,
 						unit_tear_down),
 	};
