@@ -38,8 +38,8 @@
  *   NULL stands for a plain operation: atomic by itself, visible to all at once, and durable with
  *   the next stet_fsync, stet_sync, commit, or flush_interval_ms later at the latest. A crash shows
  *   the volume as it was at one such moment, never a mixture.
- *   A plain operation that meets a lock of a transaction waits for that transaction's end, and of those that
- *   have taken the lock meanwhile: it has no place in the queue, so readers at LOCKING in turns can keep it waiting.
+ *   A plain operation that meets a lock of a transaction waits for that transaction's end, in the queue of those
+ *   who wait for it.
  *
  * Paths
  *   A path is resolved from the directory `dir` (an inode number; STET_ROOT is the volume's root)

@@ -276,6 +276,13 @@ STET_CHECKED int stet_api_note_dirty_(struct stet_tx *tx, uint64_t ino, uint64_t
 
 /// Running operations (run.c) ///
 
+/* Who waits for locks, and keeps them, on behalf of a plain operation: of the engine's, and of opens'. */
+struct stet_api_queuing {
+	uint64_t id;       /* 0: not begun */
+	unsigned gave_way; /* in deadlocks */
+	struct stet_lock_owner owner, open_owner;
+};
+
 /* An operation: locks, reserves, reads, changes, through fs/. May be called again from the start after
  * STET_WAIT. */
 struct stet_api_op {
@@ -283,6 +290,7 @@ struct stet_api_op {
 	const struct stet_ll_who *who; /* whom it is made for; NULL: the program itself */
 	struct stet_volume *vol;
 	struct stet_tx *tx;
+	struct stet_api_queuing *queuing; /* plain operations; NULL: none */
 	uint64_t held; /* inode held on behalf of the caller; let go if the operation fails */
 };
 typedef int stet_api_op_fn(struct stet_api_op *op, void *arg);
@@ -484,6 +492,11 @@ const struct stet_api_attrs *stet_api_attrs_of_(const struct stet_api_touched *t
 /* In an operation, first: a change of data that transactions' opens must not have locked. append: goes
  * along with theirs for appending. */
 STET_CHECKED int stet_api_data_gate_(struct stet_api_op *op, uint64_t ino, bool append);
+
+/* The same, of what is read at LOCKING of a file's data or of what stat shows. */
+STET_CHECKED int stet_api_read_gate_(struct stet_api_op *op, uint64_t ino);
+/* stet_fs_getattr behind that gate. */
+STET_CHECKED int stet_api_getattr_(struct stet_api_op *op, uint64_t ino, struct stet_fs_attr *ret);
 
 /* In the step that has made the inode: opens it for writing. flags: APPEND. */
 STET_CHECKED int stet_api_open_made_(struct stet_api_op *op, uint64_t ino, unsigned flags,

@@ -8,10 +8,17 @@
 	(STET_SET_MODE | STET_SET_UID | STET_SET_GID | STET_SET_SIZE | STET_SET_ATIME | \
 	 STET_SET_MTIME | STET_SET_ATIME_NOW | STET_SET_MTIME_NOW)
 
+int stet_api_getattr_(struct stet_api_op *op, uint64_t ino, struct stet_fs_attr *ret)
+{
+	int rc = stet_api_read_gate_(op, ino);
+
+	return rc ? rc : stet_fs_getattr(&op->ctx, ino, ret);
+}
+
 int stet_api_stat_(struct stet_api_op *op, uint64_t ino, struct stet_stat *ret)
 {
 	struct stet_fs_attr attr;
-	int rc = stet_fs_getattr(&op->ctx, ino, &attr);
+	int rc = stet_api_getattr_(op, ino, &attr);
 
 	if (rc)
 		return rc;

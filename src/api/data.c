@@ -28,10 +28,13 @@ struct plan {
 static int make_plan(struct stet_api_op *op, void *arg)
 {
 	struct plan *p = arg;
+	int rc = stet_api_read_gate_(op, p->ino);
 
 	p->pieces = 0;
 	p->done = 0;
 	p->pin = NULL;
+	if (rc)
+		return rc;
 	return stet_fs_read_plan(&op->ctx, p->ino, p->off, p->len, p->buf, p->piece, READ_PIECES,
 				 &p->pieces, &p->done, &p->pin);
 }
@@ -241,7 +244,10 @@ int stet_api_punch_(struct stet_volume *vol, struct stet_tx *tx, uint64_t ino, u
 static int seek_from(struct stet_api_op *op, void *arg)
 {
 	struct range *r = arg;
+	int rc = stet_api_read_gate_(op, r->ino);
 
+	if (rc)
+		return rc;
 	return stet_fs_seek(&op->ctx, r->ino, r->off, r->what == STET_SEEK_HOLE, &r->found);
 }
 

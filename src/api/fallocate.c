@@ -21,7 +21,7 @@
 
 static int check_regular(struct stet_api_op *op, uint64_t ino, struct stet_fs_attr *ret)
 {
-	int rc = stet_fs_getattr(&op->ctx, ino, ret);
+	int rc = stet_api_getattr_(op, ino, ret);
 
 	if (!rc && !S_ISREG(ret->mode))
 		rc = S_ISDIR(ret->mode) ? -EISDIR : -EINVAL;

@@ -66,7 +66,7 @@ static int read_parent(struct stet_api_op *op, void *arg)
 {
 	struct looking *l = arg;
 	struct stet_fs_attr attr;
-	int rc = stet_fs_getattr(&op->ctx, l->ino, &attr);
+	int rc = stet_api_getattr_(op, l->ino, &attr);
 
 	l->dir = rc ? 0 : attr.parent;
 	return rc;

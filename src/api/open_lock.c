@@ -1,14 +1,15 @@
-/* open_lock.c - data locks of files that a server has opened for writing.
+/* open_lock.c - data locks of files that a server has opened for writing, or a transaction reads at LOCKING.
  *
  * The locks of the engine are held by transactions and cover what they have changed. A server needs
  * more: a file that may be written without its knowledge is locked as a whole from its opening on, also
  * by opens outside any transaction. These locks are a set of their own, one per file:
  *
- *                          IS      S       IX      X
+ *                          IS      S       IX      X       ALIKE
  *	plain, append    IS   yes     yes     yes
  *	plain            S    yes     yes
  *	txn, append      IX   yes             yes
  *	txn              X
+ *	LOCKING, reads   ALIKE                                yes
  *
  * O1. Owners are the transaction (until it ends), or the plain open itself (until it is closed).
  * O2. Plain changes of data ask, without holding, for what a plain open would hold (the gate); so they
@@ -21,12 +22,18 @@
  *     unlinks it completes it.
  * O6. Who gives up lets others through that were queued behind him: they are unlinked, too. So whoever
  *     goes through the list begins again after each.
+ * O8. What LOCKING reads of a file, its size and times included, nobody has open for writing: a write(2), or a
+ *     store through a mapping, could not be refused any more. This lock is asked for before all others of the
+ *     call: who waits for a program must not be in its way.
+ * O9. A plain open that must give way in a deadlock asks again: it holds nothing, so nobody waits for it then.
  * O7. These locks are paired with those of the engine (lock.h), and so are a transaction's two owners: a deadlock
  *     through both is found, and the transaction that gives up is doomed, whichever kind it waits for.
  */
 #include "api/api_internal.h"
 
 #include "format/key.h"
+
+#include <sys/stat.h>
 
 struct stet_ll_lock {
 	struct stet_lock_owner owner;
@@ -63,10 +70,10 @@ static int busy(struct stet_volume *vol, const struct stet_tx *tx, uint64_t ino,
 {
 	struct stet_lock_name name = name_of(ino);
 	struct stet_lock_owner *blocker = NULL;
-	int rc = stet_lock_probe(vol->open_locks, &name, mode_of(tx, append), false, NULL,
+	int rc = stet_lock_probe(vol->open_locks, NULL, &name, mode_of(tx, append), false, NULL,
 				 &blocker);
 
-	if (rc == -EBUSY && blocker && blocker->age < STET_API_PLAIN_AGE)
+	if (rc == -EBUSY && blocker && !blocker->plain)
 		return STET_FAIL(-EBUSY, "inode %llu is locked by transaction %llu",
 				 (unsigned long long)ino, (unsigned long long)blocker->age);
 	return STET_FAIL(-EBUSY, "inode %llu is open for writing", (unsigned long long)ino);
@@ -99,33 +106,53 @@ static int plain_gate(struct stet_api_op *op, const struct stet_lock_name *name,
 	struct stet_volume *vol = op->vol;
 	enum stet_lock_mode mode = mode_of(NULL, append);
 	struct stet_lock_owner *blocker = NULL;
-	int rc = stet_lock_probe(vol->open_locks, name, mode, false, NULL, &blocker);
+	struct stet_lock_owner *owner = op->queuing ? &op->queuing->open_owner : NULL;
+	int rc = stet_lock_probe(vol->open_locks, owner, name, mode, false, NULL, &blocker);
 
 	if (rc != -EBUSY || !blocker)
 		return rc;
-	if (!stet_lock_held(blocker, name, append ? STET_LOCK_X : STET_LOCK_IX))
+	if (!stet_lock_held(blocker, name, STET_LOCK_ALIKE) &&
+	    (append || !stet_lock_held(blocker, name, STET_LOCK_IX)))
 		return 0;
-	if (!op->ctx.wait)
+	if (!op->ctx.wait || !owner)
 		return STET_FAIL(-EBUSY, "inode %llu is locked by transaction %llu",
 				 (unsigned long long)name->object,
 				 (unsigned long long)blocker->age);
-	return stet_lock_probe(vol->open_locks, name, mode, true, op->ctx.ticket, NULL);
+	return stet_lock_acquire(owner, name, mode, true, op->ctx.ticket, NULL);
+}
+
+/* In op->tx. */
+static int acquire_in(struct stet_api_op *op, const struct stet_lock_name *name,
+		      enum stet_lock_mode mode)
+{
+	int rc = stet_lock_acquire(&op->tx->open_owner, name, mode, op->ctx.wait, op->ctx.ticket,
+				   NULL);
+
+	if (rc == -EDEADLK)
+		stet_txn_deadlocked(op->tx->txn);
+	return rc;
 }
 
 int stet_api_data_gate_(struct stet_api_op *op, uint64_t ino, bool append)
 {
 	struct stet_lock_name name = name_of(ino);
-	int rc;
 
 	if (op->vol->open_lock_age == 0) /* O3 */
 		return 0;
-	if (!op->tx)
-		return plain_gate(op, &name, append);
-	rc = stet_lock_acquire(&op->tx->open_owner, &name, mode_of(op->tx, append), op->ctx.wait,
-			       op->ctx.ticket, NULL);
-	if (rc == -EDEADLK)
-		stet_txn_deadlocked(op->tx->txn);
-	return rc;
+	return op->tx ? acquire_in(op, &name, mode_of(op->tx, append))
+		      : plain_gate(op, &name, append);
+}
+
+int stet_api_read_gate_(struct stet_api_op *op, uint64_t ino)
+{
+	struct stet_lock_name name = name_of(ino);
+	uint32_t type;
+
+	if (op->vol->open_lock_age == 0 || !op->tx || !(op->tx->flags & STET_BEGIN_LOCKING))
+		return 0;
+	if (stet_fs_get_type(&op->ctx, ino, &type) || type != S_IFREG)
+		return 0; /* what is wrong with it, the read says */
+	return acquire_in(op, &name, STET_LOCK_ALIKE);
 }
 
 static void destroy_lock(struct stet_ll_lock *lock)
@@ -143,6 +170,19 @@ static struct stet_lock_owner *owner_of(struct stet_ll_wait *w)
 	return w->tx ? &w->tx->open_owner : &w->lock->owner;
 }
 
+static void granted(struct stet_ticket *ticket, void *arg);
+
+/* O9 */
+static int ask_again(struct stet_ll_wait *w)
+{
+	struct stet_lock_name name = name_of(w->ino);
+
+	stet_lock_release_all(&w->lock->owner);
+	stet_ticket_init(&w->ticket, granted, w);
+	return stet_lock_acquire(&w->lock->owner, &name, mode_of(NULL, w->append), true, &w->ticket,
+				 NULL);
+}
+
 static void finish(struct stet_ll_wait *w, int result)
 {
 	stet_api_assert_locked_(w->vol);
@@ -153,8 +193,12 @@ static void finish(struct stet_ll_wait *w, int result)
 static void granted(struct stet_ticket *ticket, void *arg)
 {
 	struct stet_ll_wait *w = arg;
+	int rc = ticket->result;
 
-	finish(w, ticket->result);
+	if (rc == -EDEADLK && !w->tx)
+		rc = ask_again(w);
+	if (rc != STET_WAIT)
+		finish(w, rc);
 }
 
 static void give_up(struct stet_ll_wait *w, int why)
@@ -288,6 +332,13 @@ static int ask_here(struct asking *q)
 	rc = acquire(q, &w.ticket);
 	if (rc == STET_WAIT)
 		rc = wait_here(q, &w);
+	while (rc == -EDEADLK && !q->tx) { /* O9 */
+		stet_lock_release_all(&q->lock->owner);
+		stet_api_waiter_rearm_(&w);
+		rc = acquire(q, &w.ticket);
+		if (rc == STET_WAIT)
+			rc = wait_here(q, &w);
+	}
 	rc = check_granted(q->vol, q->tx, q->ino, q->flags & STET_LL_APPEND, rc);
 	stet_api_tx_put_(q->tx);
 	stet_api_waiter_release_(&w);
@@ -340,6 +391,7 @@ static int make_lock(struct stet_volume *vol, struct stet_ll_lock **ret)
 		return STET_FAIL(-ENOMEM, "no memory for a lock");
 	stet_lock_owner_init(&lock->owner, vol->open_locks,
 			     STET_API_PLAIN_AGE + vol->open_lock_age);
+	lock->owner.plain = true;
 	*ret = lock;
 	return 0;
 }

@@ -12,10 +12,13 @@
  * R5. A call that waits for a lock longer than stet_lock_timeout() says gives the wait up; the transaction, and
  *     what it has locked, stay as they are. Waiting for space is not meant.
  * R6. A transaction whose wait ended with -EDEADLK is doomed: the call failed, and is not made again.
+ * R7. In a deadlock a plain operation gives way: it has changed nothing, and is made again. But when it has done so
+ *     often, it counts as old as it is; so sooner or later it is the oldest, and others give way.
  */
 #include "api/api_internal.h"
 
-#define TOLD_TRIES 100
+#define TOLD_TRIES 100  /* conflicts */
+#define GIVES_WAY_MAX 8 /* R7 */
 
 static void let_go(struct stet_api_op *op)
 {
@@ -56,6 +59,43 @@ static int finish_plain(struct stet_api_op *op, int rc, stet_api_op_fn *after, v
 	return rc;
 }
 
+/* R7 */
+static uint64_t age_of(const struct stet_api_queuing *q)
+{
+	return q->gave_way < GIVES_WAY_MAX ? STET_API_PLAIN_AGE + q->id : q->id;
+}
+
+static void queue_begin(struct stet_api_op *op)
+{
+	struct stet_api_queuing *q = op->queuing;
+
+	if (q->id == 0) {
+		q->id = stet_txn_id(op->ctx.txn);
+		stet_engine_lock_owner(op->vol->engine, &q->owner, age_of(q));
+		stet_lock_owner_init(&q->open_owner, op->vol->open_locks, age_of(q));
+		stet_lock_owner_pair(&q->owner, &q->open_owner);
+		q->owner.plain = q->open_owner.plain = true;
+	}
+	stet_txn_stand_in(op->ctx.txn, &q->owner);
+}
+
+static void queue_give_way(struct stet_api_queuing *q)
+{
+	stet_lock_release_all(&q->owner);
+	stet_lock_release_all(&q->open_owner);
+	q->gave_way++;
+	q->owner.age = q->open_owner.age = age_of(q);
+}
+
+static void queue_end(struct stet_api_queuing *q)
+{
+	if (q->id == 0)
+		return;
+	stet_lock_owner_part(&q->owner);
+	stet_lock_release_all(&q->owner);
+	stet_lock_release_all(&q->open_owner);
+}
+
 static int try_plain(struct stet_api_op *op, bool read_only, stet_api_op_fn *fn, void *arg)
 {
 	uint64_t serial;
@@ -63,6 +103,8 @@ static int try_plain(struct stet_api_op *op, bool read_only, stet_api_op_fn *fn,
 
 	if (rc)
 		return rc;
+	if (!read_only)
+		queue_begin(op);
 	rc = fn(op, arg);
 	if (!rc && !read_only)
 		rc = stet_txn_order(op->ctx.txn, op->ctx.ticket, &serial);
@@ -70,19 +112,40 @@ static int try_plain(struct stet_api_op *op, bool read_only, stet_api_op_fn *fn,
 	return rc;
 }
 
+static int wait_plain(struct stet_api_op *op, struct stet_api_waiter *w)
+{
+	const struct stet_api_queuing *q = op->queuing;
+
+	stet_api_assert_locked_(op->vol);
+	w->for_lock = q->id && (stet_lock_waits(&q->owner, &w->ticket) ||
+				stet_lock_waits(&q->open_owner, &w->ticket));
+	return stet_api_wait_op_(op->vol, w, INT64_MAX);
+}
+
 static int run_plain(struct stet_api_op *op, struct stet_api_waiter *w, unsigned flags,
 		     stet_api_op_fn *fn, stet_api_op_fn *after, void *arg)
 {
-	int rc;
+	struct stet_api_queuing queuing = { .id = 0 };
+	bool again = true;
+	int rc = 0;
 
 	stet_api_assert_locked_(op->vol);
-	while ((rc = try_plain(op, flags & STET_API_READ, fn, arg)) == STET_WAIT) {
+	op->queuing = &queuing;
+	while (again) {
+		rc = try_plain(op, flags & STET_API_READ, fn, arg);
+		again = rc == STET_WAIT || rc == -EDEADLK;
+		if (!again)
+			break;
 		let_go(op);
-		rc = stet_api_wait_op_(op->vol, w, INT64_MAX);
-		if (rc)
-			return rc;
+		if (rc == STET_WAIT)
+			rc = wait_plain(op, w);
+		again = !rc || rc == -EDEADLK;
+		if (rc == -EDEADLK)
+			queue_give_way(&queuing);
 		stet_api_waiter_rearm_(w);
 	}
+	queue_end(&queuing);
+	op->queuing = NULL;
 	return finish_plain(op, rc, after, arg);
 }
 
@@ -226,7 +289,7 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 
 /* R4 */
 static int try_told(struct stet_api_op *op, struct stet_api_waiter *w, unsigned flags,
-		    stet_api_op_fn *fn, void *arg)
+		    stet_api_op_fn *fn, void *arg, struct stet_api_queuing *q)
 {
 	struct stet_volume *vol = op->vol;
 	uint64_t serial;
@@ -236,6 +299,11 @@ static int try_told(struct stet_api_op *op, struct stet_api_waiter *w, unsigned 
 	rc = stet_api_begin_(vol, STET_BEGIN_LOCKING, true, &op->tx);
 	if (rc)
 		return rc;
+	if (q->id == 0)
+		q->id = op->tx->id;
+	stet_txn_set_plain(op->tx->txn, age_of(q));
+	op->tx->open_owner.age = age_of(q);
+	op->tx->open_owner.plain = true;
 	rc = run_in_tx(op, w, flags, fn, NULL, arg);
 	if (!rc) {
 		op->tx->state = STET_API_TX_COMMITTING;
@@ -251,13 +319,18 @@ static int try_told(struct stet_api_op *op, struct stet_api_waiter *w, unsigned 
 static int run_told(struct stet_api_op *op, struct stet_api_waiter *w, unsigned flags,
 		    stet_api_op_fn *fn, stet_api_op_fn *after, void *arg)
 {
-	int rc;
+	struct stet_api_queuing queuing = { .id = 0 }; /* its owners are the transaction's */
+	unsigned conflicts = 0;
+	bool again = true;
+	int rc = 0;
 
 	stet_api_assert_locked_(op->vol);
-	for (unsigned tries = 0; tries < TOLD_TRIES; tries++) {
-		rc = try_told(op, w, flags, fn, arg);
-		if (rc != -EDEADLK && (rc != -EBUSY || (flags & STET_LL_NOWAIT)))
-			break;
+	while (again) {
+		rc = try_told(op, w, flags, fn, arg, &queuing);
+		conflicts += rc == -EBUSY;
+		queuing.gave_way += rc == -EDEADLK;
+		again = rc == -EDEADLK ||
+			(rc == -EBUSY && !(flags & STET_LL_NOWAIT) && conflicts < TOLD_TRIES);
 		stet_api_waiter_rearm_(w);
 	}
 	return finish_plain(op, rc, after, arg);

@@ -543,7 +543,7 @@ uint64_t stet_api_waiting_for_(const struct stet_tx *tx)
 	struct stet_txn_info info;
 
 	stet_txn_info(tx->txn, &info);
-	if (info.waiting_for || !blocker || blocker->age >= STET_API_PLAIN_AGE)
+	if (info.waiting_for || !blocker || blocker->plain)
 		return info.waiting_for;
 	return blocker->age;
 }

@@ -101,6 +101,11 @@ void stet_engine_pair_locks(struct stet_engine *engine, struct stet_locks *locks
 	stet_locks_pair(engine->locks, locks);
 }
 
+void stet_engine_lock_owner(struct stet_engine *engine, struct stet_lock_owner *owner, uint64_t age)
+{
+	stet_lock_owner_init(owner, engine->locks, age);
+}
+
 static void free_runs(struct stet_engine *engine)
 {
 	struct stet_list *pos;

@@ -100,6 +100,10 @@ STET_CHECKED int stet_engine_open(struct stet_device *device,
 /* Deadlocks through both its locks and these are found (lock.h). Before there is any transaction. */
 struct stet_locks;
 void stet_engine_pair_locks(struct stet_engine *engine, struct stet_locks *locks);
+/* An owner of its locks that is no transaction's. It must have let go of all before the engine closes. */
+struct stet_lock_owner;
+void stet_engine_lock_owner(struct stet_engine *engine, struct stet_lock_owner *owner,
+			    uint64_t age);
 /* Frees everything; writes nothing (flush and checkpoint first). Open transactions must be gone. */
 void stet_engine_close(struct stet_engine *engine);
 

@@ -377,22 +377,24 @@ static int queue_probe(const struct stet_locks *locks, struct lock_head *head,
 	return STET_WAIT;
 }
 
-int stet_lock_probe(struct stet_locks *locks, const struct stet_lock_name *name,
-		    enum stet_lock_mode mode, bool wait, struct stet_ticket *ticket,
-		    struct stet_lock_owner **ret_blocker)
+int stet_lock_probe(struct stet_locks *locks, struct stet_lock_owner *owner,
+		    const struct stet_lock_name *name, enum stet_lock_mode mode, bool wait,
+		    struct stet_ticket *ticket, struct stet_lock_owner **ret_blocker)
 {
 	struct lock_head *head = find_head(locks, name);
 	struct lock_request request;
-	struct lock_grant *want = stet_lock_request_(&request, NULL, name, mode);
+	struct lock_grant *want = stet_lock_request_(&request, owner, name, mode);
 	struct stet_lock_owner *blocker;
 
-	STET_ASSERT(!wait || ticket);
+	STET_ASSERT(!wait || (ticket && !owner));
+	if (head && owner && stet_lock_covered_(head, want))
+		return 0;
 	if (!head) {
 		struct stet_lock_owner *holder = stet_lone_find(&locks->lone,
 								name_hash(locks, name));
-		int rc = holder ? make_real(locks, holder, name) : 0;
+		int rc = holder && holder != owner ? make_real(locks, holder, name) : 0;
 
-		if (!holder || rc)
+		if (!holder || holder == owner || rc)
 			return rc;
 		head = find_head(locks, name);
 	}

@@ -27,8 +27,15 @@
 #include "base/list.h"
 #include "base/ticket.h"
 
-enum stet_lock_mode { STET_LOCK_IS, STET_LOCK_IX, STET_LOCK_S, STET_LOCK_SIX, STET_LOCK_X };
-#define STET_LOCK_MODES 5
+enum stet_lock_mode {
+	STET_LOCK_IS,
+	STET_LOCK_IX,
+	STET_LOCK_S,
+	STET_LOCK_SIX,
+	STET_LOCK_X,
+	STET_LOCK_ALIKE, /* goes with its like only */
+};
+#define STET_LOCK_MODES 6
 
 enum stet_lock_class {
 	STET_LOCK_EXISTS = 1, /* object lives: S to add a name or change it, X to remove it */
@@ -98,6 +105,7 @@ struct stet_lock_owner {
 	struct stet_lock_wait
 		*waiting; /* chain: one per operation that waits (threads may share one) */
 	bool victim;      /* gave up in a deadlock (K3) */
+	bool plain;       /* of an operation outside any transaction, while it waits */
 	struct stet_lock_owner *peer; /* the same one's in the other manager; NULL: none */
 	/* the search of the waits-for graph */
 	struct stet_list recheck; /* on the manager's list of owners that may have closed a cycle */
@@ -122,11 +130,13 @@ void stet_lock_owner_part(struct stet_lock_owner *owner); /* paired or not */
 STET_CHECKED int stet_lock_acquire(struct stet_lock_owner *owner, const struct stet_lock_name *name,
 				   enum stet_lock_mode mode, bool wait, struct stet_ticket *ticket,
 				   struct stet_lock_owner **ret_blocker);
-/* Would acquire be granted at once to somebody who holds nothing? 0, or -EBUSY with the blocker;
- * or, with wait, STET_WAIT with the ticket queued (it fires when the answer has become 0; nothing
- * is granted). For plain operations, which hold their locks for no time. */
-STET_CHECKED int stet_lock_probe(struct stet_locks *locks, const struct stet_lock_name *name,
-				 enum stet_lock_mode mode, bool wait, struct stet_ticket *ticket,
+/* Would acquire be granted at once to the owner, or (NULL) to somebody who holds nothing? 0, or -EBUSY with
+ * the blocker; or, with wait, STET_WAIT with the ticket queued (it fires when the answer has become 0; nothing
+ * is granted). For plain operations, which hold their locks for no time. Who waits so has no place in the
+ * queue: that is for work in the background, and without an owner only. */
+STET_CHECKED int stet_lock_probe(struct stet_locks *locks, struct stet_lock_owner *owner,
+				 const struct stet_lock_name *name, enum stet_lock_mode mode,
+				 bool wait, struct stet_ticket *ticket,
 				 struct stet_lock_owner **ret_blocker);
 /* The owner gives up waiting (interrupt, time-out) altogether, or with this ticket only. A probe's
  * ticket is cancelled with stet_ticket_cancel alone. */

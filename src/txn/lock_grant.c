@@ -27,6 +27,7 @@ static bool compatible(enum stet_lock_mode a, enum stet_lock_mode b)
 		[STET_LOCK_S] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_S),
 		[STET_LOCK_SIX] = BIT(STET_LOCK_IS),
 		[STET_LOCK_X] = 0,
+		[STET_LOCK_ALIKE] = BIT(STET_LOCK_ALIKE),
 	};
 
 	return with[a] & BIT(b);
@@ -42,7 +43,8 @@ static bool as_strong(enum stet_lock_mode a, enum stet_lock_mode b)
 		[STET_LOCK_SIX] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_IX) | BIT(STET_LOCK_S) |
 				  BIT(STET_LOCK_SIX),
 		[STET_LOCK_X] = BIT(STET_LOCK_IS) | BIT(STET_LOCK_IX) | BIT(STET_LOCK_S) |
-				BIT(STET_LOCK_SIX) | BIT(STET_LOCK_X),
+				BIT(STET_LOCK_SIX) | BIT(STET_LOCK_X) | BIT(STET_LOCK_ALIKE),
+		[STET_LOCK_ALIKE] = BIT(STET_LOCK_ALIKE),
 	};
 
 	return covers[a] & BIT(b);

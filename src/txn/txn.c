@@ -1,7 +1,9 @@
 /* txn.c - the life of a transaction: begin, locks, reservations, doom, end.
  *
  * N1. A transaction that is doomed answers every call with the same error and can only be ended.
- * N2. PLAIN transactions hold no locks: what they change is published before the volume's lock is let go.
+ * N2. PLAIN transactions hold no locks: what they change is published before the volume's lock is let go. But who
+ *     must wait, queues as the owner that stands in for the operation, and keeps what he is given until the
+ *     operation has been made: else those who only read could take turns for ever.
  * N3. What a transaction reserved stays promised until it ends; when it is ordered, the promise passes
  *     to the engine until a checkpoint has made the blocks live.
  * N4. When space runs short and nothing else helps, the oldest transaction that only reads, or has only
@@ -304,11 +306,6 @@ const char *stet_txn_conflict_why(const struct stet_txn *txn)
 	return txn->conflict_why;
 }
 
-static struct stet_txn *txn_of(struct stet_lock_owner *owner)
-{
-	return stet_container_of(owner, struct stet_txn, owner);
-}
-
 void stet_txn_moves(struct stet_txn *txn)
 {
 	txn->moves = true;
@@ -333,7 +330,7 @@ void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret)
 
 	*ret = (struct stet_txn_info){
 		.id = txn->id,
-		.waiting_for = blocker ? blocker->age : 0,
+		.waiting_for = blocker && !blocker->plain ? blocker->age : 0,
 		.view_serial = stet_txn_view_serial(txn),
 		.locks_held = txn->owner.held_count,
 		.staged_bytes = stet_txn_staged_bytes(txn),
@@ -366,6 +363,40 @@ void stet_txn_deadlocked(struct stet_txn *txn)
 	stet_txn_doom(txn, -EDEADLK);
 }
 
+void stet_txn_stand_in(struct stet_txn *txn, struct stet_lock_owner *owner)
+{
+	STET_ASSERT(txn->level == STET_LEVEL_PLAIN);
+	txn->stand_in = owner;
+}
+
+void stet_txn_set_plain(struct stet_txn *txn, uint64_t age)
+{
+	STET_ASSERT(txn->owner.held_count == 0 && !txn->owner.waiting);
+	txn->owner.age = age;
+	txn->owner.plain = true;
+}
+
+/* N2 */
+static int lock_plain(struct stet_txn *txn, const struct stet_lock_name *name,
+		      enum stet_lock_mode mode, bool wait, struct stet_ticket *ticket,
+		      struct stet_lock_owner **ret_blocker)
+{
+	struct stet_lock_owner *owner = txn->stand_in;
+	int rc = stet_lock_probe(txn->engine->locks, owner, name, mode, wait && !owner, ticket,
+				 ret_blocker);
+
+	if (rc == -EBUSY && wait)
+		rc = stet_lock_acquire(owner, name, mode, true, ticket, ret_blocker);
+	return rc;
+}
+
+static int locked_by(const struct stet_lock_owner *blocker)
+{
+	if (blocker->plain)
+		return STET_FAIL(-EBUSY, "held by a change outside any transaction");
+	return STET_FAIL(-EBUSY, "held by transaction %llu", (unsigned long long)blocker->age);
+}
+
 int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name, enum stet_lock_mode mode,
 		  bool wait, struct stet_ticket *ticket)
 {
@@ -377,17 +408,14 @@ int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name, enum 
 	if (is_left_out(name, mode))
 		return 0;
 	if (txn->level == STET_LEVEL_PLAIN)
-		rc = stet_lock_probe(txn->engine->locks, name, mode, wait, ticket, &blocker);
+		rc = lock_plain(txn, name, mode, wait, ticket, &blocker);
 	else
 		rc = stet_lock_acquire(&txn->owner, name, mode, wait, ticket, &blocker);
 	if (rc == STET_WAIT)
 		txn->engine->stats.waits++;
-	if (rc == -EDEADLK)
+	if (rc == -EDEADLK && txn->level != STET_LEVEL_PLAIN)
 		stet_txn_deadlocked(txn);
-	if (rc == -EBUSY && blocker)
-		return STET_FAIL(-EBUSY, "held by transaction %llu",
-				 (unsigned long long)txn_of(blocker)->id);
-	return rc;
+	return rc == -EBUSY && blocker ? locked_by(blocker) : rc;
 }
 
 void stet_txn_pair_owner(struct stet_txn *txn, struct stet_lock_owner *owner)

@@ -83,10 +83,16 @@ uint64_t stet_txn_staged_bytes(const struct stet_txn *txn);
 void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret);
 
 /* --- locks and reservations (first) --- */
-/* PLAIN: probes. Others: acquires and keeps. wait: STET_WAIT with the ticket queued, else -EBUSY (which
+/* PLAIN: probes (but see stand_in). Others: acquires and keeps. wait: STET_WAIT with the ticket queued, else -EBUSY (which
  * does not doom). -EDEADLK dooms. */
 STET_CHECKED int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name,
 			       enum stet_lock_mode mode, bool wait, struct stet_ticket *ticket);
+/* PLAIN: what must be waited for, with wait, is asked for as this owner of the engine's locks, who keeps what
+ * he gets; borrowed until stet_txn_end. The operation is made anew with the same owner, who then lets go of all.
+ * -EDEADLK dooms nothing: he lets go, and it is made anew. */
+void stet_txn_stand_in(struct stet_txn *txn, struct stet_lock_owner *owner);
+/* It is a plain operation, and as old as that says in deadlocks. Before its first lock. */
+void stet_txn_set_plain(struct stet_txn *txn, uint64_t age);
 /* It was chosen to give up in a deadlock, which its ticket was told of: dooms. */
 void stet_txn_deadlocked(struct stet_txn *txn);
 /* The transaction's owner of locks in the manager that the engine's is paired with; until stet_txn_end. */

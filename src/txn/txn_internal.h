@@ -410,7 +410,8 @@ struct stet_txn {
 	bool prepared;          /* every entry of `set` is ready to be published */
 	struct stet_view *view; /* not PLAIN */
 	struct stet_lock_owner owner;
-	struct stet_list link; /* on engine->txns */
+	struct stet_lock_owner *stand_in; /* N2; borrowed, NULL: none */
+	struct stet_list link;            /* on engine->txns */
 	int64_t begun_ns;
 	uint64_t read_max; /* highest serial read */
 

@@ -7,6 +7,7 @@ More environment:
 import ctypes
 import errno
 import glob
+import mmap
 import os
 import random
 import signal
@@ -684,6 +685,105 @@ def test_waits_for_an_open_file(mount):
     equal(len(done), 1, "it does not go on")
     commit(txn)
     equal(read(mount.path("a")), b"1")
+    vol.close()
+
+
+def in_thread(function, what):
+    """Starts it; it must still be waiting a moment later."""
+    thread = threading.Thread(target=function)
+    thread.start()
+    time.sleep(0.3)
+    check(thread.is_alive(), f"{what} did not wait")
+    return thread
+
+
+def ends(thread, what):
+    thread.join(15)
+    check(not thread.is_alive(), f"{what} still waits")
+
+
+def test_opens_wait_for_readers(mount):
+    """What a client has read at LOCKING is not opened for writing: nothing written would be refused later."""
+    vol = Volume(mount.image)
+    done = []
+
+    def store():
+        with open(mount.path("a"), "r+b") as file:
+            with mmap.mmap(file.fileno(), 8192) as pages:
+                pages[:4] = b"DDDD"
+            os.pwrite(file.fileno(), b"EEEE", 5000)
+        done.append(True)
+
+    def append():
+        with open(mount.path("a"), "ab") as file:
+            file.write(b"FFFF")
+        done.append(True)
+    for look in (lambda txn: vol.read("a", txn), lambda txn: vol.stat("a", txn)):
+        for change in (store, append):
+            write(mount.path("a"), b"A" * 8192)
+            del done[:]
+            txn = vol.begin(LOCKING)
+            look(txn)
+            thread = in_thread(change, "the open")
+            equal(vol.read("a", txn), b"A" * 8192)
+            commit(txn)
+            ends(thread, "the open")
+            equal(done, [True], "what the program did")
+            data = read(mount.path("a"))
+            equal((data[:4], data[5000:5004], data[8192:]),
+                  (b"DDDD", b"EEEE", b"") if change is store else (b"AAAA", b"AAAA", b"FFFF"))
+            equal(vol.read("a"), data)
+    vol.close()
+
+
+def test_readers_wait_for_opens(mount):
+    """At LOCKING a client reads what is open for writing when it has been closed, or when its time is over."""
+    vol = Volume(mount.image)
+    write(mount.path("a"), b"old")
+    seen = []
+    for look, wanted in ((lambda txn: vol.read("a", txn), b"new!"),
+                         (lambda txn: vol.stat("a", txn).size, 4)):
+        txn = vol.begin(LOCKING)
+        with open(mount.path("a"), "r+b", buffering=0) as file:
+            thread = in_thread(lambda txn=txn, look=look: seen.append(look(txn)), "the reader")
+            file.write(b"new!")
+            os.fsync(file.fileno())
+            equal(seen, [])
+        ends(thread, "the reader")
+        equal(seen.pop(), wanted)
+        commit(txn)
+    txn = vol.begin(LOCKING)
+    equal(LIB.stet_lock_timeout(txn, 200), 0)
+    with open(mount.path("a"), "r+b", buffering=0) as file:
+        vol.stat("a", txn, rc=-errno.ETIMEDOUT)
+        file.write(b"last")  # who has given up is not in the way, nor was he before
+    equal(vol.read("a", txn), b"last")
+    commit(txn)
+    snapshot = vol.begin(SNAPSHOT)
+    with open(mount.path("a"), "r+b", buffering=0):
+        equal(vol.read("a", snapshot), b"last")  # only LOCKING locks what it reads
+    LIB.stet_abort(snapshot)
+    vol.close()
+
+
+def test_reader_and_program_in_a_deadlock(mount):
+    """The program that opens the file gives way, and does not know it."""
+    vol = Volume(mount.image)
+    write(mount.path("a"), b"a")
+    vol.write("b", b"b")
+    first, second = vol.begin(LOCKING), vol.begin(LOCKING)
+    equal(vol.read("a", first), b"a")
+    vol.write("b", b"2", second)
+    opened = in_thread(lambda: os.close(os.open(mount.path("a"), os.O_RDWR)), "the open")
+    seen = []
+    waits = in_thread(lambda: seen.append(vol.read("b", first)), "the first")
+    equal(vol.read("a", second), b"a")
+    commit(second)
+    ends(waits, "the first")
+    equal(seen, [b"2"])
+    check(opened.is_alive(), "the open did not wait any longer")
+    commit(first)
+    ends(opened, "the open")
     vol.close()
 
 

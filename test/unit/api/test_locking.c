@@ -379,6 +379,130 @@ static void no_starving(void **state)
 	unit_expect(u->vol, NULL, "f", "...w......");
 }
 
+/* One thing each, in turn: a file's content, what stat shows, a record, a name that may be there. */
+static int read_one(struct caller *c, struct stet_txn *txn, struct stet_table *table)
+{
+	struct stet_stat st;
+	struct stet_file *file;
+	char buf[4];
+	ssize_t n;
+
+	if (c->number % 4 == 0)
+		n = stet_get(table, txn, "hot", 3, buf, 1, 0);
+	else if (c->number % 4 == 1)
+		n = stet_statat(c->vol, txn, STET_ROOT, "d/f", 0, &st);
+	else if (c->number % 4 == 2)
+		n = stet_statat(c->vol, txn, STET_ROOT, "e", 0, &st);
+	else
+		n = stet_openat(c->vol, txn, STET_ROOT, "d/f", O_RDONLY, 0, &file);
+	if (n >= 0 && c->number % 4 == 3) {
+		n = stet_pread(file, buf, 4, 2);
+		stet_file_close(file);
+	}
+	return n < 0 ? (int)n : 0;
+}
+
+static void *read_all_on_and_on(void *arg)
+{
+	struct caller *c = arg;
+	struct stet_table *table;
+
+	OK(stet_table_open(c->vol, NULL, STET_ROOT, "t", O_RDONLY, 0, &table));
+	for (; !stop_reading; c->number++) {
+		struct stet_txn *txn = begin(c->vol, 0);
+		int rc = read_one(c, txn, table);
+
+		assert_true(rc == 0 || rc == -ENOENT || rc == -EDEADLK);
+		unit_sleep_ms(2);
+		stet_abort(txn);
+		if (c->retries++ == 3)
+			reading++;
+	}
+	stet_table_close(table);
+	return NULL;
+}
+
+/* The same for changes outside any transaction. */
+static void no_starving_of_plain_changes(void **state)
+{
+	struct unit_volume *u = *state;
+	struct caller readers[THREADS] = { 0 };
+	struct stet_table *table;
+	struct stet_file *file;
+
+	OK(stet_mkdirat(u->vol, NULL, STET_ROOT, "d", 0755));
+	unit_write(u->vol, NULL, "d/f", "..........");
+	OK(stet_table_open(u->vol, NULL, STET_ROOT, "t", O_RDWR | O_CREAT, 0600, &table));
+	OK(stet_put(table, NULL, "hot", 3, "0", 1, 0));
+	stop_reading = false;
+	reading = 0;
+	for (int t = 0; t < THREADS; t++) {
+		readers[t].vol = u->vol;
+		readers[t].number = t;
+		assert_int_equal(pthread_create(&readers[t].thread, NULL, read_all_on_and_on,
+						&readers[t]),
+				 0);
+	}
+	while (reading < THREADS)
+		unit_sleep_ms(1);
+	file = open_in(u->vol, NULL, "d/f");
+	for (int i = 0; i < 5; i++) {
+		struct stet_setattr attr = { .set = STET_SET_MODE, .mode = 0600 };
+
+		assert_int_equal(stet_pwrite(file, "w", 1, 3), 1);
+		OK(stet_put(table, NULL, "hot", 3, "1", 1, 0));
+		OK(stet_setattrat(u->vol, NULL, STET_ROOT, "d/f", 0, &attr));
+		OK(stet_mkdirat(u->vol, NULL, STET_ROOT, "e", 0755));
+		OK(stet_renameat(u->vol, NULL, STET_ROOT, "d/f", STET_ROOT, "d/g", 0));
+		OK(stet_renameat(u->vol, NULL, STET_ROOT, "d/g", STET_ROOT, "d/f", 0));
+		OK(stet_unlinkat(u->vol, NULL, STET_ROOT, "e", STET_AT_REMOVEDIR));
+	}
+	stop_reading = true;
+	for (int t = 0; t < THREADS; t++)
+		pthread_join(readers[t].thread, NULL);
+	stet_file_close(file);
+	stet_table_close(table);
+	unit_expect(u->vol, NULL, "d/f", "...w......");
+}
+
+static void *rename_a_to_b(void *arg)
+{
+	struct caller *c = arg;
+
+	c->rc = stet_renameat(c->vol, NULL, STET_ROOT, "a", STET_ROOT, "b", 0);
+	return NULL;
+}
+
+static int look_up(struct stet_volume *vol, struct stet_txn *txn, const char *name)
+{
+	struct stet_stat st;
+
+	return stet_statat(vol, txn, STET_ROOT, name, 0, &st);
+}
+
+/* A rename outside any transaction got the one name and waits for the other, whose holder asks for the first: the
+ * rename gives way, and nobody sees that. */
+static void plain_changes_give_way(void **state)
+{
+	struct unit_volume *u = *state;
+	struct caller plain = { .vol = u->vol };
+	struct stet_txn *first = begin(u->vol, 0), *second;
+
+	unit_write(u->vol, NULL, "a", "a");
+	OK(look_up(u->vol, first, "a"));
+	assert_int_equal(pthread_create(&plain.thread, NULL, rename_a_to_b, &plain), 0);
+	unit_sleep_ms(50);
+	second = begin(u->vol, 0);
+	FAILS(-ENOENT, look_up(u->vol, second, "b"));
+	OK(stet_commit(first, 0)); /* now it has the name a */
+	unit_sleep_ms(50);
+	OK(look_up(u->vol, second, "a"));
+	OK(stet_commit(second, 0));
+	pthread_join(plain.thread, NULL);
+	assert_int_equal(plain.rc, 0);
+	OK(look_up(u->vol, NULL, "b"));
+}
+
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, unit_set_up, unit_tear_down)
 
 int main(void)
@@ -392,6 +516,8 @@ int main(void)
 		TEST(up_reads_little),
 		TEST(accounts),
 		TEST(no_starving),
+		TEST(no_starving_of_plain_changes),
+		TEST(plain_changes_give_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

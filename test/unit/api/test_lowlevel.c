@@ -389,6 +389,93 @@ static void deadlocks_of_both_kinds(void **state)
 		deadlock_of_both_kinds(vol, i & 1, i & 2);
 }
 
+/* What LOCKING reads of a file is not open for writing; by others it is read. */
+static void reads_exclude_opens(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	uint64_t ino = make(vol, NULL, "f");
+	struct stet_txn *one, *two, *snapshot;
+	struct stet_ll_lock *lock;
+	struct stet_stat st;
+	uint64_t off;
+	char buf[4];
+
+	OK(lock_now(vol, NULL, ino, 0, &lock));
+	OK(stet_begin(vol, STET_BEGIN_LOCKING, &one));
+	OK(stet_begin(vol, STET_BEGIN_LOCKING, &two));
+	OK(stet_begin(vol, STET_BEGIN_SNAPSHOT, &snapshot));
+	FAILS(-EBUSY, stet_ll_read(vol, one, ino, 0, buf, 4, STET_LL_NOWAIT));
+	FAILS(-EBUSY, stet_ll_getattr(vol, one, ino, STET_LL_NOWAIT, &st));
+	FAILS(-EBUSY, stet_ll_seek(vol, one, ino, 0, STET_SEEK_HOLE, STET_LL_NOWAIT, &off));
+	OK(stet_lock_timeout(one, 30));
+	FAILS(-ETIMEDOUT, stet_ll_read(vol, one, ino, 0, buf, 4, 0));
+	/* Who waited is not in the way of what the open allows. */
+	assert_int_equal(stet_ll_write(vol, NULL, ino, 0, "x", 1, STET_LL_NOWAIT), 1);
+	assert_int_equal(stet_ll_read(vol, snapshot, ino, 0, buf, 4, STET_LL_NOWAIT), 0);
+	stet_ll_close_lock(vol, lock);
+
+	assert_int_equal(stet_ll_read(vol, one, ino, 0, buf, 4, STET_LL_NOWAIT), 1);
+	OK(stet_ll_getattr(vol, two, ino, STET_LL_NOWAIT, &st));
+	FAILS(-EBUSY, lock_now(vol, NULL, ino, 0, &lock));
+	FAILS(-EBUSY, lock_now(vol, NULL, ino, STET_LL_APPEND, &lock));
+	FAILS(-EBUSY, lock_now(vol, snapshot, ino, 0, NULL));
+	FAILS(-EBUSY, stet_ll_write(vol, one, ino, 0, "y", 1, STET_LL_NOWAIT));
+	OK(stet_commit(two, 0));
+	assert_int_equal(stet_ll_write(vol, one, ino, 0, "y", 1, STET_LL_NOWAIT), 1);
+	OK(stet_commit(one, 0));
+	stet_abort(snapshot);
+	OK(lock_now(vol, NULL, ino, 0, &lock));
+	stet_ll_close_lock(vol, lock);
+}
+
+static void *read_file(void *arg)
+{
+	struct call *c = arg;
+	char buf[8];
+
+	c->rc = stet_ll_read(c->vol, c->txn, c->ino, 0, buf, sizeof(buf), 0);
+	c->done = true;
+	return NULL;
+}
+
+/* An open waits for a reader of the file, who waits for a second one, who comes to read the file behind the open:
+ * the open gives way, and is told nothing of it. */
+static void opens_give_way(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct call first = { .vol = vol }, second = { .vol = vol };
+	struct answer opened = ANSWER;
+	struct stet_ll_lock *none;
+	struct stet_table *table;
+
+	OK(stet_table_open(vol, NULL, STET_ROOT, "t", O_RDWR | O_CREAT, 0600, &table));
+	OK(stet_put(table, NULL, "r", 1, "1", 1, 0));
+	first.ino = second.ino = make(vol, NULL, "f");
+	first.table = table;
+	OK(lock_now(vol, NULL, first.ino, 0, &none)); /* from now on these locks are taken */
+	stet_ll_close_lock(vol, none);
+	OK(stet_begin(vol, STET_BEGIN_LOCKING, &first.txn));
+	OK(stet_begin(vol, STET_BEGIN_LOCKING, &second.txn));
+	read_file(&first);
+	assert_int_equal(first.rc, 0);
+	first.done = false;
+	OK(stet_put(table, second.txn, "r", 1, "2", 1, 0));
+	FAILS(-EINPROGRESS,
+	      stet_ll_open_lock(vol, NULL, first.ino, 0, 9000, answer_lock, &opened, &none, NULL));
+	start_call(&first);
+	pthread_create(&second.thread, NULL, read_file, &second);
+	pthread_join(second.thread, NULL);
+	assert_int_equal(second.rc, 0);
+	assert_false(opened.done);
+	OK(stet_commit(second.txn, 0));
+	pthread_join(first.thread, NULL);
+	assert_int_equal(first.rc, 1);
+	OK(stet_commit(first.txn, 0));
+	assert_int_equal(wait_answer(&opened), 0);
+	stet_ll_close_lock(vol, opened.lock);
+	stet_table_close(table);
+}
+
 static void what_is_created_is_locked(void **state)
 {
 	const struct stet_ll_new what = { .mode = S_IFREG | 0644 };
@@ -548,6 +635,8 @@ int main(void)
 						unit_tear_down),
 		cmocka_unit_test_setup_teardown(deadlocks_of_both_kinds, unit_set_up,
 						unit_tear_down),
+		cmocka_unit_test_setup_teardown(reads_exclude_opens, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(opens_give_way, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(what_is_created_is_locked, unit_set_up,
 						unit_tear_down),
 		cmocka_unit_test_setup_teardown(waits_time_out, unit_set_up, unit_tear_down),

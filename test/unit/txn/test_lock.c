@@ -82,7 +82,7 @@ static struct told *free_slot(int owner)
 
 static bool m_compatible(enum stet_lock_mode a, enum stet_lock_mode b)
 {
-	static const char *rows[] = { "11110", "11000", "10100", "10000", "00000" };
+	static const char *rows[] = { "111100", "110000", "101000", "100000", "000000", "000001" };
 
 	return rows[a][b] == '1';
 }
@@ -96,7 +96,9 @@ static bool m_conflict(const struct m_item *a, const struct m_item *b)
 /* Whether each point of the item is held by its owner in a mode (or modes) as strong. */
 static bool m_covered(const struct model *m, const struct m_item *want)
 {
-	static const char *strong[] = { "10000", "11000", "10100", "11110", "11111" };
+	static const char *strong[] = {
+		"100000", "110000", "101000", "111100", "111111", "000001"
+	};
 
 	for (uint64_t at = want->from; at < want->to; at++) {
 		bool found = false;
@@ -404,7 +406,7 @@ static void do_probe(struct model *m, struct stet_locks *locks[2], struct m_item
 	int rc;
 
 	item.owner = -1;
-	rc = stet_lock_probe(locks[item.name >= FIRST_NAMES], &name, item.mode, t != NULL,
+	rc = stet_lock_probe(locks[item.name >= FIRST_NAMES], NULL, &name, item.mode, t != NULL,
 			     t ? &t->ticket : NULL, NULL);
 	if (!m_granted_conflict(m, &item) && !m_queue_conflict(m, &item, -1))
 		assert_int_equal(rc, 0);
@@ -419,6 +421,17 @@ static void do_probe(struct model *m, struct stet_locks *locks[2], struct m_item
 	}
 	if (t && rc != STET_WAIT)
 		t->used = false;
+}
+
+/* Whether its owner would get it at once, without asking for it. */
+static void do_look(const struct model *m, struct stet_lock_owner *owners, struct m_item item)
+{
+	struct stet_lock_name name = real_name(&item);
+	struct stet_lock_owner *owner = owner_of(owners, item.owner, item.name);
+	bool free_now = !m_granted_conflict(m, &item) && !m_queue_conflict(m, &item, -1);
+
+	assert_int_equal(stet_lock_probe(owner->locks, owner, &name, item.mode, false, NULL, NULL),
+			 m_covered(m, &item) || free_now ? 0 : -EBUSY);
 }
 
 /* All waits in the manager of the name, or one of any name. */
@@ -466,7 +479,8 @@ static struct m_item random_item(struct stet_random *rnd, bool two)
 {
 	struct m_item item = { .owner = (int)stet_random_below(rnd, OWNERS),
 			       .name = (int)stet_random_below(rnd, two ? NAMES : FIRST_NAMES),
-			       .mode = (enum stet_lock_mode)stet_random_below(rnd, 5) };
+			       .mode = (enum stet_lock_mode)stet_random_below(rnd,
+									      STET_LOCK_MODES) };
 
 	if (two && item.owner == ONLY_FIRST)
 		item.name %= FIRST_NAMES;
@@ -516,6 +530,8 @@ static void random_run(uint64_t seed)
 
 		if (dice < 60 && waits_of(&m, item.owner) < WAITS_EACH)
 			do_acquire(&m, owners, item, dice < 45);
+		else if (dice < 75 && stet_random_below(&rnd, 4) == 0)
+			do_look(&m, owners, item);
 		else if (dice < 75)
 			do_probe(&m, locks, item, dice < 68);
 		else if (dice < 82)
@@ -738,7 +754,8 @@ static void test_phantom(void **state)
 	assert_int_equal(ASK(&writer, inside, S, &t), 0);
 	assert_int_equal(stet_lock_acquire(&writer, &first, STET_LOCK_X, false, NULL, NULL),
 			 -EBUSY);
-	assert_int_equal(stet_lock_probe(locks, &inside, STET_LOCK_X, false, NULL, NULL), -EBUSY);
+	assert_int_equal(stet_lock_probe(locks, NULL, &inside, STET_LOCK_X, false, NULL, NULL),
+			 -EBUSY);
 	assert_int_equal(ASK(&writer, inside, X, &t), STET_WAIT);
 	assert_ptr_equal(stet_lock_waiting_for(&writer), &reader);
 	assert_true(stet_lock_waits(&writer, &t));
