@@ -379,36 +379,53 @@ static void no_starving(void **state)
 	unit_expect(u->vol, NULL, "f", "...w......");
 }
 
-/* One thing each, in turn: a file's content, what stat shows, a record, a name that may be there. */
+/* --- so does a change outside any transaction --- */
+
+#define READERS 24
+#define PATIENCE_MS 20000
+
+enum what { A_RECORD, AN_INODE, A_NAME, BYTES, ALL_THINGS };
+
+static _Atomic enum what what_to_read;
+static _Atomic bool too_late;
+
 static int read_one(struct caller *c, struct stet_txn *txn, struct stet_table *table)
 {
 	struct stet_stat st;
 	struct stet_file *file;
 	char buf[4];
-	ssize_t n;
+	ssize_t n = 0;
 
-	if (c->number % 4 == 0)
+	switch (what_to_read) {
+	case A_RECORD:
 		n = stet_get(table, txn, "hot", 3, buf, 1, 0);
-	else if (c->number % 4 == 1)
+		break;
+	case AN_INODE:
 		n = stet_statat(c->vol, txn, STET_ROOT, "d/f", 0, &st);
-	else if (c->number % 4 == 2)
+		break;
+	case A_NAME:
 		n = stet_statat(c->vol, txn, STET_ROOT, "e", 0, &st);
-	else
+		break;
+	case BYTES:
+	case ALL_THINGS:
 		n = stet_openat(c->vol, txn, STET_ROOT, "d/f", O_RDONLY, 0, &file);
-	if (n >= 0 && c->number % 4 == 3) {
+		if (n)
+			break;
 		n = stet_pread(file, buf, 4, 2);
 		stet_file_close(file);
+		break;
 	}
 	return n < 0 ? (int)n : 0;
 }
 
-static void *read_all_on_and_on(void *arg)
+static void *read_in_turns(void *arg)
 {
+	int64_t until_ms = unit_now_ms() + PATIENCE_MS;
 	struct caller *c = arg;
 	struct stet_table *table;
 
 	OK(stet_table_open(c->vol, NULL, STET_ROOT, "t", O_RDONLY, 0, &table));
-	for (; !stop_reading; c->number++) {
+	while (!stop_reading && !too_late) {
 		struct stet_txn *txn = begin(c->vol, 0);
 		int rc = read_one(c, txn, table);
 
@@ -417,16 +434,42 @@ static void *read_all_on_and_on(void *arg)
 		stet_abort(txn);
 		if (c->retries++ == 3)
 			reading++;
+		if (unit_now_ms() > until_ms)
+			too_late = true;
 	}
 	stet_table_close(table);
 	return NULL;
 }
 
-/* The same for changes outside any transaction. */
+static void change_one(struct stet_volume *vol, struct stet_table *table, struct stet_file *file)
+{
+	struct stet_setattr attr = { .set = STET_SET_MODE, .mode = 0600 };
+
+	switch (what_to_read) {
+	case A_RECORD:
+		OK(stet_put(table, NULL, "hot", 3, "1", 1, 0));
+		break;
+	case AN_INODE:
+		OK(stet_setattrat(vol, NULL, STET_ROOT, "d/f", 0, &attr));
+		break;
+	case A_NAME:
+		OK(stet_mkdirat(vol, NULL, STET_ROOT, "e", 0755));
+		OK(stet_unlinkat(vol, NULL, STET_ROOT, "e", STET_AT_REMOVEDIR));
+		break;
+	case BYTES:
+	case ALL_THINGS:
+		assert_int_equal(stet_pwrite(file, "w", 1, 3), 1);
+		OK(stet_renameat(vol, NULL, STET_ROOT, "d/f", STET_ROOT, "d/g", 0));
+		OK(stet_renameat(vol, NULL, STET_ROOT, "d/g", STET_ROOT, "d/f", 0));
+		break;
+	}
+}
+
+/* Some readers always have what is changed. */
 static void no_starving_of_plain_changes(void **state)
 {
 	struct unit_volume *u = *state;
-	struct caller readers[THREADS] = { 0 };
+	struct caller readers[READERS] = { 0 };
 	struct stet_table *table;
 	struct stet_file *file;
 
@@ -434,35 +477,37 @@ static void no_starving_of_plain_changes(void **state)
 	unit_write(u->vol, NULL, "d/f", "..........");
 	OK(stet_table_open(u->vol, NULL, STET_ROOT, "t", O_RDWR | O_CREAT, 0600, &table));
 	OK(stet_put(table, NULL, "hot", 3, "0", 1, 0));
-	stop_reading = false;
-	reading = 0;
-	for (int t = 0; t < THREADS; t++) {
-		readers[t].vol = u->vol;
-		readers[t].number = t;
-		assert_int_equal(pthread_create(&readers[t].thread, NULL, read_all_on_and_on,
-						&readers[t]),
-				 0);
-	}
-	while (reading < THREADS)
-		unit_sleep_ms(1);
 	file = open_in(u->vol, NULL, "d/f");
-	for (int i = 0; i < 5; i++) {
-		struct stet_setattr attr = { .set = STET_SET_MODE, .mode = 0600 };
-
-		assert_int_equal(stet_pwrite(file, "w", 1, 3), 1);
-		OK(stet_put(table, NULL, "hot", 3, "1", 1, 0));
-		OK(stet_setattrat(u->vol, NULL, STET_ROOT, "d/f", 0, &attr));
-		OK(stet_mkdirat(u->vol, NULL, STET_ROOT, "e", 0755));
-		OK(stet_renameat(u->vol, NULL, STET_ROOT, "d/f", STET_ROOT, "d/g", 0));
-		OK(stet_renameat(u->vol, NULL, STET_ROOT, "d/g", STET_ROOT, "d/f", 0));
-		OK(stet_unlinkat(u->vol, NULL, STET_ROOT, "e", STET_AT_REMOVEDIR));
+	too_late = false;
+	for (int what = 0; what < ALL_THINGS; what++) {
+		what_to_read = (enum what)what;
+		stop_reading = false;
+		reading = 0;
+		for (int t = 0; t < READERS; t++) {
+			readers[t] = (struct caller){ .vol = u->vol };
+			assert_int_equal(pthread_create(&readers[t].thread, NULL, read_in_turns,
+							&readers[t]),
+					 0);
+		}
+		while (reading < READERS && !too_late)
+			unit_sleep_ms(1);
+		for (int i = 0; i < 5; i++)
+			change_one(u->vol, table, file);
+		stop_reading = true;
+		for (int t = 0; t < READERS; t++)
+			pthread_join(readers[t].thread, NULL);
+		assert_false(too_late);
 	}
-	stop_reading = true;
-	for (int t = 0; t < THREADS; t++)
-		pthread_join(readers[t].thread, NULL);
 	stet_file_close(file);
 	stet_table_close(table);
 	unit_expect(u->vol, NULL, "d/f", "...w......");
+}
+
+static int look_up(struct stet_volume *vol, struct stet_txn *txn, const char *name)
+{
+	struct stet_stat st;
+
+	return stet_statat(vol, txn, STET_ROOT, name, 0, &st);
 }
 
 static void *rename_a_to_b(void *arg)
@@ -471,13 +516,6 @@ static void *rename_a_to_b(void *arg)
 
 	c->rc = stet_renameat(c->vol, NULL, STET_ROOT, "a", STET_ROOT, "b", 0);
 	return NULL;
-}
-
-static int look_up(struct stet_volume *vol, struct stet_txn *txn, const char *name)
-{
-	struct stet_stat st;
-
-	return stet_statat(vol, txn, STET_ROOT, name, 0, &st);
 }
 
 /* A rename outside any transaction got the one name and waits for the other, whose holder asks for the first: the
