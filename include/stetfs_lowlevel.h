@@ -281,8 +281,8 @@ struct stet_ll_limits {
 		max_age_ms; /* of those begun for a user: then it is ended, and its calls give -ESTALE */
 };
 
-/** Sets them, for transactions that are open too. */
-void stet_ll_set_limits(struct stet_volume *vol, const struct stet_ll_limits *limits);
+/** Sets them, for transactions that are open too. 0, or -EOPNOTSUPP: another process holds the volume. */
+int stet_ll_set_limits(struct stet_volume *vol, const struct stet_ll_limits *limits);
 
 /// Serving other processes ///
 
@@ -323,7 +323,7 @@ STET_API_CHECKED int stet_ll_is_client(int fd);
  * SO_PEERGROUPS); read during the call; NULL: he is refused. Calls are made for him (stet_ll_act_as). fd stays
  * the caller's.
  * Nothing that a client sends is believed; one that is neither root nor our user may have 16384 handles, 256 of
- * them transactions or listings.
+ * them transactions, listings or cursors.
  */
 void stet_ll_serve(struct stet_ll_service *service, int fd, const struct stet_ll_who *who);
 

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 
 #define BATCH 32
+#define GLOB_MAX 4096u /* bytes */
 
 struct stet_dir {
 	/* --- set at open, then constant --- */
@@ -189,6 +190,10 @@ static int new_dir(struct stet_volume *vol, const struct stet_dir_filter *filter
 	stet_mutex_init(&it->lock, STET_API_LOCK_RANK - 1, "listing");
 	it->vol = vol;
 	it->types = filter ? filter->types : 0;
+	if (filter && filter->glob && strnlen(filter->glob, GLOB_MAX + 1) > GLOB_MAX) {
+		free_dir(it);
+		return STET_FAIL(-ENAMETOOLONG, "a pattern of more than %u bytes", GLOB_MAX);
+	}
 	if (filter && filter->glob) {
 		it->glob = stet_strdup(filter->glob);
 		if (!it->glob) {

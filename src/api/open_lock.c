@@ -464,11 +464,16 @@ int stet_ll_open_lock(struct stet_volume *vol, struct stet_tx *txn, uint64_t ino
 	return rc;
 }
 
-void stet_api_use_open_locks(struct stet_volume *vol)
+int stet_api_use_open_locks(struct stet_volume *vol, bool use)
 {
+	int rc = stet_api_check_handle_(vol);
+
+	if (rc || !use)
+		return rc;
 	stet_api_lock_(vol);
 	vol->open_lock_age++;
 	stet_api_unlock_(vol);
+	return 0;
 }
 
 void stet_ll_close_lock(struct stet_volume *vol, struct stet_ll_lock *lock)

@@ -8,7 +8,7 @@
  *     wait for that, because the job works on its write-set.
  * R4. A plain operation that is made for a user (who.c) while there is a watch has to be told: it is a LOCKING
  *     transaction of its own, so it sees what is current, waits as a plain one does, and is published as
- *     transactions are. If it must give way to others it is made again.
+ *     transactions are. It locks only what it changes (N10 of txn.c). If it must give way to others it is made again.
  * R5. A call that waits for a lock longer than stet_lock_timeout() says gives the wait up; the transaction, and
  *     what it has locked, stay as they are. Waiting for space is not meant.
  * R6. A transaction whose wait ended with -EDEADLK is doomed: the call failed, and is not made again.

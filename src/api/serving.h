@@ -25,7 +25,8 @@ bool stet_api_txn_has_ended(struct stet_txn *txn);
 typedef bool stet_api_gone_fn(void *arg);
 void stet_api_give_up_when(stet_api_gone_fn *fn, void *arg);
 
-/** From now on transactions take open locks (see stet_ll_open_lock), whether anybody has yet or not. */
-void stet_api_use_open_locks(struct stet_volume *vol);
+/** With use: from now on transactions take open locks (see stet_ll_open_lock), whether anybody has yet or not. 0, or
+ * -EOPNOTSUPP: another process holds the volume. */
+int stet_api_use_open_locks(struct stet_volume *vol, bool use);
 
 #endif

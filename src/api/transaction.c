@@ -273,12 +273,17 @@ int stet_begin_base(struct stet_tx *txn, struct stet_tx **ret_txn)
 	return rc;
 }
 
-void stet_ll_set_limits(struct stet_volume *vol, const struct stet_ll_limits *limits)
+int stet_ll_set_limits(struct stet_volume *vol, const struct stet_ll_limits *limits)
 {
+	int rc = stet_api_check_handle_(vol);
+
+	if (rc)
+		return rc;
 	stet_api_lock_(vol);
 	vol->limits = *limits;
 	stet_api_worker_kick_(vol, true);
 	stet_api_unlock_(vol);
+	return 0;
 }
 
 int64_t stet_api_txs_expire_(struct stet_volume *vol)

@@ -193,6 +193,12 @@ int stet_api_permit_move_(struct stet_api_op *op, uint64_t from_dir, uint64_t to
 }
 
 /* As Linux's protected_hardlinks. */
+/* A table is one to the kernel. */
+static bool is_file(const struct stet_fs_attr *attr)
+{
+	return S_ISREG(attr->mode) || STET_MODE_IS_TABLE(attr->mode);
+}
+
 int stet_api_permit_link_(struct stet_api_op *op, uint64_t ino)
 {
 	struct stet_fs_attr attr;
@@ -203,7 +209,7 @@ int stet_api_permit_link_(struct stet_api_op *op, uint64_t ino)
 	rc = stet_fs_get_owner(&op->ctx, ino, &attr);
 	if (rc || attr.uid == op->who->uid)
 		return rc;
-	if (!S_ISREG(attr.mode) || (attr.mode & S_ISUID) || (attr.mode & SET_GID) == SET_GID ||
+	if (!is_file(&attr) || (attr.mode & S_ISUID) || (attr.mode & SET_GID) == SET_GID ||
 	    permit(op, &attr, READ | WRITE))
 		return STET_FAIL(-EPERM, "user %u may not link inode %llu", op->who->uid,
 				 (unsigned long long)ino);
@@ -330,7 +336,7 @@ static int permit_user_xattr(struct stet_api_op *op, const struct stet_fs_attr *
 {
 	bool sticky = S_ISDIR(attr->mode) && (attr->mode & S_ISVTX);
 
-	if (!S_ISREG(attr->mode) && !S_ISDIR(attr->mode))
+	if (!is_file(attr) && !S_ISDIR(attr->mode))
 		return change ? STET_FAIL(-EPERM, "user attributes of a special file") : -ENODATA;
 	if (change && sticky) {
 		int rc = owner_only(op, attr);

@@ -157,8 +157,11 @@ int64_t stet_remote_do_(struct stet_remote_call *c)
 			rc = -EPROTO;
 		if (!rc)
 			rc = take_data(c, &msg);
-		if (!rc && msg.kind == STET_WIRE_END)
-			return finish(c, &msg);
+		if (rc || msg.kind != STET_WIRE_END)
+			continue;
+		if (may_change(c->kind))
+			c->vol->changes++; /* it may have waited: who read meanwhile did not see it */
+		return finish(c, &msg);
 	}
 	return lost(c, rc == -EAGAIN ? -EPIPE : rc);
 }

@@ -11,9 +11,11 @@
 #include "base/endian.h"
 #include "remote/reach.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -205,16 +207,25 @@ static bool has_gone(void *arg)
 	return c->service->stopping || (poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP)));
 }
 
-/* Whoever opens a session must reach the mount (remote/reach.h). */
-static int check_reach(const struct stet_serve_call *c, const struct stet_ll_who *who, int passed)
+/* Whoever opens a session must reach the mount (remote/reach.h), and may do no more than where he reaches it: it may be
+ * mounted there for reading only. (That asks our own mount, whose root it is.) */
+static int check_reach(const struct stet_serve_call *c, const struct stet_ll_who *who, int passed,
+		       bool *read_only)
 {
 	const struct stet_ll_service *service = c->service;
+	struct statvfs fs;
+	int rc;
 
 	if (!service->mount_dev || (who->uid == 0 && service->own_uid != 0))
 		return 0;
 	if (passed < 0)
 		return STET_FAIL(-EACCES, "the program has not shown that it reaches the mount");
-	return stet_reach_check(passed, service->mount_dev);
+	rc = stet_reach_check(passed, service->mount_dev);
+	if (!rc && fstatvfs(passed, &fs) != 0)
+		rc = STET_FAIL(-EACCES, "its mount cannot be asked: %s", strerror(errno));
+	if (!rc && (fs.f_flag & ST_RDONLY))
+		*read_only = true;
+	return rc;
 }
 
 /* passed: the descriptor that came along, or -1. */
@@ -223,12 +234,14 @@ static int greet_with(struct stet_serve_call *c, const struct stet_ll_who *who,
 {
 	uint64_t token[2];
 	uint32_t version, flags;
+	bool read_only;
 	int rc;
 
 	if (msg.kind != STET_WIRE_HELLO || msg.data_len)
 		return -EPROTO;
 	version = stet_wire_get_u32(&msg.args);
 	flags = stet_wire_get_u32(&msg.args);
+	read_only = flags & STET_WIRE_READ_ONLY;
 	token[0] = stet_wire_get_u64(&msg.args);
 	token[1] = stet_wire_get_u64(&msg.args);
 	if (msg.args.bad || (version == STET_WIRE_VERSION && msg.args.left))
@@ -242,10 +255,9 @@ static int greet_with(struct stet_serve_call *c, const struct stet_ll_who *who,
 	else if (token[0] || token[1])
 		rc = stet_serve_session_join_(c->service, who, token, &c->session);
 	else
-		rc = check_reach(c, who, passed);
+		rc = check_reach(c, who, passed, &read_only);
 	if (!rc && !c->session)
-		rc = stet_serve_session_open_(c->service, who, flags & STET_WIRE_READ_ONLY,
-					      &c->session);
+		rc = stet_serve_session_open_(c->service, who, read_only, &c->session);
 	if (!rc) {
 		stet_wire_put_u64(&c->out, c->session->token[0]);
 		stet_wire_put_u64(&c->out, c->session->token[1]);

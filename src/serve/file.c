@@ -182,7 +182,7 @@ int64_t stet_serve_do_file_stat_(struct stet_serve_call *c)
 int64_t stet_serve_do_dir_open_(struct stet_serve_call *c)
 {
 	struct stet_serve_at at = stet_serve_at_(c);
-	struct stet_serve_handle h = { .kind = STET_SERVE_DIR, .is_view = !at.txn };
+	struct stet_serve_handle h = { .kind = STET_SERVE_DIR, .is_view = true };
 	struct stet_dir_filter filter = { .types = stet_wire_get_u32(&c->in) };
 	bool has_glob = stet_wire_get_u32(&c->in);
 	const char *glob = stet_serve_text_(c);

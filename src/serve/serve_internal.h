@@ -16,7 +16,10 @@
 
 /* What one user may have open, who is neither root nor ours. */
 #define STET_SERVE_HANDLES_MAX 16384u
-#define STET_SERVE_VIEWS_MAX 256u /* transactions and plain listings: they keep old states */
+/* of the paths of a revert, for others than the owner: each takes much more while it is looked at */
+#define STET_SERVE_PATHS_MAX (256u << 10)
+#define STET_SERVE_VIEWS_MAX \
+	256u /* transactions, listings, cursors: they keep old states, or much in memory */
 
 /// Services ///
 

@@ -25,8 +25,12 @@
 int stet_ll_service_create(struct stet_volume *vol, const struct stet_ll_service_options *options,
 			   struct stet_ll_service **ret)
 {
-	struct stet_ll_service *service = stet_calloc(1, sizeof(*service));
+	struct stet_ll_service *service;
+	int rc = stet_api_use_open_locks(vol, options && options->open_locks);
 
+	if (rc)
+		return rc;
+	service = stet_calloc(1, sizeof(*service));
 	if (!service)
 		return STET_FAIL(-ENOMEM, "no memory for a service");
 	service->vol = vol;
@@ -36,8 +40,6 @@ int stet_ll_service_create(struct stet_volume *vol, const struct stet_ll_service
 	stet_list_init(&service->sessions);
 	stet_list_init(&service->users);
 	stet_list_init(&service->calls);
-	if (options && options->open_locks)
-		stet_api_use_open_locks(vol);
 	*ret = service;
 	return 0;
 }
@@ -142,8 +144,8 @@ int stet_serve_admit_(struct stet_serve_session *session, bool is_view)
 		rc = STET_FAIL(-ENFILE, "user %u has %u handles open", user->uid,
 			       STET_SERVE_HANDLES_MAX);
 	else if (!session->is_owner && is_view && user->views >= STET_SERVE_VIEWS_MAX)
-		rc = STET_FAIL(-ENFILE, "user %u has %u transactions and listings open", user->uid,
-			       STET_SERVE_VIEWS_MAX);
+		rc = STET_FAIL(-ENFILE, "user %u has %u transactions, listings and cursors open",
+			       user->uid, STET_SERVE_VIEWS_MAX);
 	if (!rc) {
 		user->handles++;
 		user->views += is_view;

@@ -116,7 +116,7 @@ int64_t stet_serve_do_cursor_open_(struct stet_serve_call *c)
 {
 	struct stet_serve_handle *above = stet_serve_handle_(c, STET_SERVE_TABLE);
 	struct stet_txn *txn = stet_serve_txn_(c);
-	struct stet_serve_handle h = { .kind = STET_SERVE_CURSOR, .is_view = !txn, .above = above };
+	struct stet_serve_handle h = { .kind = STET_SERVE_CURSOR, .is_view = true, .above = above };
 	struct stet_bounds bounds;
 	int rc;
 

@@ -266,6 +266,8 @@ static int list_paths(struct stet_serve_call *c, uint64_t count, const char ***r
 
 	if (count > c->data_len || (c->data_len > 0 && end[-1] != 0))
 		return -EPROTO;
+	if (!c->session->is_owner && c->data_len > STET_SERVE_PATHS_MAX)
+		return STET_FAIL(-E2BIG, "more than %u bytes of paths", STET_SERVE_PATHS_MAX);
 	paths = stet_calloc(count + 1, sizeof(*paths));
 	if (!paths)
 		return STET_FAIL(-ENOMEM, "no memory for %llu paths", (unsigned long long)count);

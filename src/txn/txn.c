@@ -27,7 +27,9 @@
  *     take turns: after a checkpoint the next one that is only to make room waits until the cleaner has moved
  *     something, or says that there is nothing to move. Else a stream of small changes, each of which may have freed
  *     something, would keep the cleaner away until the last segment is gone.
- * N10. The last segments belong to the log, the checkpoints and the cleaner alone: who empties a full volume waits for
+ * N10. A transaction that stands for one plain operation locks what it changes, not what it reads: the try that succeeds
+ *     reads and is ordered with nobody in between. Else who may only look, and waits, would keep others from changing.
+ * N11. The last segments belong to the log, the checkpoints and the cleaner alone: who empties a full volume waits for
  *     room, too, when they are all that is left.
  */
 #include "base/assert.h"
@@ -390,6 +392,17 @@ static int lock_plain(struct stet_txn *txn, const struct stet_lock_name *name,
 	return rc;
 }
 
+/* N10. Of EXISTS, changers take S. */
+static bool is_read_of_plain(const struct stet_txn *txn, const struct stet_lock_name *name,
+			     enum stet_lock_mode mode)
+{
+	if (!txn->owner.plain)
+		return false;
+	if (name->class == STET_LOCK_EXISTS)
+		return mode == STET_LOCK_IS || mode == STET_LOCK_IX;
+	return mode == STET_LOCK_S || mode == STET_LOCK_IS;
+}
+
 static int locked_by(const struct stet_lock_owner *blocker)
 {
 	if (blocker->plain)
@@ -405,7 +418,7 @@ int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name, enum 
 
 	if (txn->doomed)
 		return txn->doomed;
-	if (is_left_out(name, mode))
+	if (is_left_out(name, mode) || is_read_of_plain(txn, name, mode))
 		return 0;
 	if (txn->level == STET_LEVEL_PLAIN)
 		rc = lock_plain(txn, name, mode, wait, ticket, &blocker);
@@ -591,7 +604,7 @@ static bool lacks_slots(const struct stet_txn *txn, bool privileged)
 	if (txn->moves)
 		return false; /* G5 of clean.c */
 	stet_space_usage(engine->space, &u);
-	return u.slots_free < LAST_SLOTS; /* N10 */
+	return u.slots_free < LAST_SLOTS; /* N11 */
 }
 
 /* *ret_tight: it may help to wait. */
