@@ -279,10 +279,16 @@ struct stet_ll_limits {
 		max_staged_bytes; /* of all: a call that would change more gives -EDQUOT, and may go on */
 	uint64_t
 		max_age_ms; /* of those begun for a user: then it is ended, and its calls give -ESTALE */
+	/* Of memory, for locks and savepoints, of all transactions of one user together, who is neither user 0 nor
+	 * the program's own: a call that would lock more gives -EDQUOT, and may go on. */
+	uint64_t max_held_bytes;
 };
 
 /** Sets them, for transactions that are open too. 0, or -EOPNOTSUPP: another process holds the volume. */
 int stet_ll_set_limits(struct stet_volume *vol, const struct stet_ll_limits *limits);
+
+/** What the transaction keeps counts as this user's (max_held_bytes). Those begun for a user are his anyway. */
+void stet_ll_set_user(struct stet_txn *txn, uint32_t uid);
 
 /// Serving other processes ///
 

@@ -246,8 +246,12 @@ struct stet_tx {
 	struct stet_hash dirty;   /* of stet_api_dirty; kept while there is a watch */
 	struct stet_lock_owner open_owner; /* data locks of opens; see open_lock.c */
 	uint32_t lock_timeout_ms;          /* 0: calls wait for locks for ever */
+	uint32_t holder;                   /* the user as whose its memory counts */
+	uint64_t held_seen;                /* with more, what all of his hold is counted */
 };
 
+/* Before a call that stages or locks more: -EDQUOT. */
+STET_CHECKED int stet_api_check_limits_(struct stet_tx *tx);
 /* Ends transactions that are too old; returns when the next one will be (monotonic ns, INT64_MAX: none). */
 int64_t stet_api_txs_expire_(struct stet_volume *vol) STET_REQUIRES(vol->lock);
 STET_CHECKED int stet_api_begin_(struct stet_volume *vol, unsigned flags, bool internal,

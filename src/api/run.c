@@ -243,16 +243,6 @@ static int spill(struct stet_tx *tx)
 	return rc;
 }
 
-static int check_limit(const struct stet_tx *tx)
-{
-	uint64_t most = tx->vol->limits.max_staged_bytes;
-
-	if (most == 0 || stet_txn_staged_bytes(tx->txn) < most)
-		return 0;
-	return STET_FAIL(-EDQUOT, "the transaction has staged %llu bytes, as much as one may",
-			 (unsigned long long)most);
-}
-
 static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned flags,
 		     stet_api_op_fn *fn, stet_api_op_fn *after, void *arg)
 {
@@ -263,8 +253,8 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 
 	do {
 		rc = changes ? stet_api_wait_turn_to_change_(tx) : stet_api_wait_turn_(tx);
-		if (!rc && changes)
-			rc = check_limit(tx);
+		if (!rc && (changes || (tx->flags & STET_BEGIN_LOCKING)))
+			rc = stet_api_check_limits_(tx);
 		if (rc)
 			return rc;
 		op->ctx.txn = tx->txn;

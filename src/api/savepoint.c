@@ -29,7 +29,9 @@ static int run(struct stet_tx *txn, bool changes, savepoint_fn *fn, uint64_t *sa
 
 static int make(struct stet_tx *txn, uint64_t *savepoint)
 {
-	return stet_txn_savepoint(txn->txn, savepoint);
+	int rc = stet_api_check_limits_(txn);
+
+	return rc ? rc : stet_txn_savepoint(txn->txn, savepoint);
 }
 
 static int roll_back(struct stet_tx *txn, uint64_t *savepoint)

@@ -138,7 +138,7 @@ static int make(struct stet_volume *vol, struct stet_txn *txn, unsigned flags, b
 	tx->flags = flags;
 	tx->internal = internal;
 	tx->for_user = who;
-	tx->uid = who ? who->uid : vol->uid;
+	tx->uid = tx->holder = who ? who->uid : vol->uid;
 	tx->pid = who ? who->pid : getpid();
 	tx->begun_ns = stet_clock_mono_ns(stet_api_real_clock_());
 	tx->refs = 1;
@@ -284,6 +284,72 @@ int stet_ll_set_limits(struct stet_volume *vol, const struct stet_ll_limits *lim
 	stet_api_worker_kick_(vol, true);
 	stet_api_unlock_(vol);
 	return 0;
+}
+
+void stet_ll_set_user(struct stet_tx *txn, uint32_t uid)
+{
+	stet_api_lock_(txn->vol);
+	txn->holder = uid;
+	stet_api_unlock_(txn->vol);
+}
+
+static uint64_t held_bytes(const struct stet_tx *tx)
+{
+	return tx->txn ? stet_txn_held_bytes(tx->txn) + tx->open_owner.held_bytes : 0;
+}
+
+static int check_staged(const struct stet_tx *tx)
+{
+	uint64_t most = tx->vol->limits.max_staged_bytes, staged;
+
+	if (most == 0)
+		return 0;
+	staged = stet_txn_staged_bytes(tx->txn);
+	if (staged >= most)
+		return STET_FAIL(-EDQUOT,
+				 "the transaction has staged %llu bytes, as much as one may",
+				 (unsigned long long)most);
+	if (staged + held_bytes(tx) >= most)
+		return STET_FAIL(-EDQUOT,
+				 "what the transaction has staged, its locks and savepoints take "
+				 "%llu bytes, as much as one may",
+				 (unsigned long long)most);
+	return 0;
+}
+
+/* The sum is made anew only when this one has grown by so much. */
+#define HELD_STEP (UINT64_C(64) << 10)
+
+static int check_held(struct stet_tx *tx)
+{
+	uint64_t most = tx->vol->limits.max_held_bytes, sum = 0;
+	struct stet_list *pos;
+
+	if (most == 0 || tx->holder == 0 || tx->holder == tx->vol->uid ||
+	    held_bytes(tx) < tx->held_seen)
+		return 0;
+	STET_LIST_FOREACH(pos, &tx->vol->txs) {
+		const struct stet_tx *other = stet_container_of(pos, struct stet_tx, link);
+
+		if (other->holder == tx->holder)
+			sum += held_bytes(other);
+	}
+	if (sum >= most)
+		return STET_FAIL(-EDQUOT,
+				 "locks and savepoints of user %u take %llu bytes, as much as one "
+				 "user's may",
+				 (unsigned)tx->holder, (unsigned long long)most);
+	tx->held_seen = held_bytes(tx) + HELD_STEP;
+	return 0;
+}
+
+int stet_api_check_limits_(struct stet_tx *tx)
+{
+	int rc;
+
+	stet_api_assert_locked_(tx->vol);
+	rc = check_staged(tx);
+	return rc ? rc : check_held(tx);
 }
 
 int64_t stet_api_txs_expire_(struct stet_volume *vol)

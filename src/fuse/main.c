@@ -33,7 +33,9 @@
 
 #define LOCK_TIMEOUT_MS 5000
 #define WHY_MAX 1024
-#define BUSY_PAUSE_US 20000 /* ten seconds together */
+#define CACHE_BYTES ((uint64_t)64 << 20) /* the library's own choice */
+#define HELD_SHARE 2                     /* of that, beside it: locks and savepoints of one user */
+#define BUSY_PAUSE_US 20000              /* ten seconds together */
 #define BUSY_TRIES 500u
 #define FILES_WANTED 4096u
 
@@ -279,6 +281,8 @@ static int start(struct daemon_state *d)
 	const struct stet_ll_limits limits = {
 		.max_staged_bytes = d->options.max_staged_bytes,
 		.max_age_ms = d->options.max_age_ms,
+		.max_held_bytes = HELD_SHARE *
+				  (d->options.cache_bytes ? d->options.cache_bytes : CACHE_BYTES),
 	};
 	int rc = init_server(d);
 

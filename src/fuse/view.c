@@ -161,6 +161,7 @@ int stet_fuse_view_begin_(struct stet_fuse_server *server, const struct stet_fus
 
 	if (rc)
 		return rc;
+	stet_ll_set_user(txn, what->uid);
 	view = make(server, STET_FUSE_TXN, txn);
 	if (!view)
 		return -ENOMEM;

@@ -31,6 +31,8 @@
 #include "base/mem.h"
 
 #define FIRST_TABLE_LOG2 6
+#define LONE_BYTES \
+	48u /* of a lone lock: in the table, which is never full, and in the list of its owner */
 
 /* --- heads --- */
 
@@ -258,6 +260,7 @@ static int make_lone(struct stet_lock_owner *owner, const struct stet_lock_name 
 		return rc;
 	owner->lone[owner->lone_count++] = name_hash(locks, name);
 	owner->held_count++;
+	owner->held_bytes += LONE_BYTES;
 	locks->lone_count++;
 	return 0;
 }
@@ -309,8 +312,10 @@ static void release_lone(struct stet_lock_owner *owner)
 
 	for (size_t i = 0; i < owner->lone_count; i++)
 		stet_lone_remove(&locks->lone, owner->lone[i]);
+	STET_ASSERT_CMP(owner->held_bytes, ==, owner->lone_count * LONE_BYTES);
 	locks->lone_count -= owner->held_count; /* what is left are the lone ones */
 	owner->held_count = 0;
+	owner->held_bytes = 0;
 	stet_free(owner->lone);
 	owner->lone = NULL;
 	owner->lone_count = 0;

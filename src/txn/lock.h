@@ -100,7 +100,8 @@ struct stet_lock_owner {
 	uint64_t age;          /* higher = younger */
 	struct stet_list held; /* of this owner's grants */
 	uint64_t held_count;
-	uint64_t *lone; /* owned: keys of this owner's lone locks (lone.h) */
+	uint64_t held_bytes; /* of memory, about */
+	uint64_t *lone;      /* owned: keys of this owner's lone locks (lone.h) */
 	size_t lone_count, lone_cap;
 	struct stet_lock_wait
 		*waiting; /* chain: one per operation that waits (threads may share one) */

@@ -358,6 +358,16 @@ bool stet_lock_covered_(const struct lock_head *head, const struct lock_grant *w
 
 /* --- granting --- */
 
+/* What a grant takes; a head is counted with each that has all of its name, as there is mostly one. */
+static uint64_t bytes_of(const struct lock_grant *g)
+{
+	const struct stet_span *span = stet_lock_span_(g);
+
+	if (g->whole)
+		return sizeof(*g) + sizeof(struct lock_head);
+	return sizeof(struct lock_ranged) + span->from.len + span->to.len;
+}
+
 static void unlink_grant(struct stet_locks *locks, struct lock_grant *g)
 {
 	if (g->whole) {
@@ -367,6 +377,7 @@ static void unlink_grant(struct stet_locks *locks, struct lock_grant *g)
 		stet_spans_remove(&g->head->ranges->spans, &ranged(g)->span);
 	}
 	stet_list_del(&g->of_owner);
+	g->owner->held_bytes -= bytes_of(g);
 	g->owner->held_count--;
 	locks->grant_count--;
 }
@@ -446,6 +457,7 @@ void stet_lock_add_(struct stet_locks *locks, struct lock_head *head, struct loc
 		stet_spans_add(&head->ranges->spans, &ranged(g)->span);
 	}
 	stet_list_add_tail(&g->owner->held, &g->of_owner);
+	g->owner->held_bytes += bytes_of(g);
 	g->owner->held_count++;
 	locks->grant_count++;
 }

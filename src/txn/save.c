@@ -5,7 +5,8 @@
  *
  * B1. The savepoints are a stack; their ids rise and are never used again. An entry's `noted` is the id of the
  *     newest savepoint that has a record of its key: so a key has at most one record for each savepoint,
- *     however often it is changed, and a savepoint costs nothing but its place on the stack.
+ *     however often it is changed, and a savepoint costs nothing but its place on the stack. Those between which
+ *     nothing was done have one place together (in a read-only transaction: all), and count as the first of them.
  * B2. An entry that was there before the newest savepoint is never changed in place, nor are the bytes of its
  *     buffer: the record takes it over as it is.
  * B3. An interval is the time between two spills. Records of finals (what was one, or became one out of
@@ -126,10 +127,26 @@ static void charge(struct stet_txn *txn, size_t saves, bool add)
 	stet_cache_charge(txn->engine->cache, add ? bytes : -bytes);
 }
 
+/* Whether it is the position of the newest savepoint, which then is this one, too (B1). */
+static bool extend(struct stet_saves *saves, const struct stet_save *save)
+{
+	struct stet_save *top = stet_save_top_(saves);
+
+	if (!top || top->last + 1 != save->id || top->interval != save->interval ||
+	    top->finals != save->finals || top->others != save->others ||
+	    top->mark[0] != save->mark[0])
+		return false;
+	if (top->promised < save->promised)
+		top->promised = save->promised;
+	top->last = save->id;
+	return true;
+}
+
 int stet_txn_savepoint(struct stet_txn *txn, uint64_t *ret_savepoint)
 {
 	struct stet_saves *saves = &txn->saves;
 	struct stet_save save = { .id = saves->last_id + 1,
+				  .last = saves->last_id + 1,
 				  .interval = saves->interval,
 				  .finals = (uint32_t)saves->finals.list.n,
 				  .others = (uint32_t)saves->others.list.n,
@@ -143,10 +160,12 @@ int stet_txn_savepoint(struct stet_txn *txn, uint64_t *ret_savepoint)
 		return STET_FAIL(-EOVERFLOW, "a transaction with too many savepoints");
 	if (txn->user)
 		txn->user_ops->mark(txn->user, save.mark);
-	rc = stet_vec_push(&saves->stack, save);
-	if (rc)
-		return STET_FAIL(rc, "no memory for a savepoint");
-	charge(txn, 1, true);
+	if (!extend(saves, &save)) {
+		rc = stet_vec_push(&saves->stack, save);
+		if (rc)
+			return STET_FAIL(rc, "no memory for a savepoint");
+		charge(txn, 1, true);
+	}
 	saves->last_id++;
 	*ret_savepoint = save.id;
 	return 0;
@@ -167,12 +186,12 @@ static int find(const struct stet_txn *txn, uint64_t id, size_t *ret)
 	while (lo < hi) {
 		size_t mid = lo + (hi - lo) / 2;
 
-		if (saves->stack.v[mid].id < id)
+		if (saves->stack.v[mid].last < id)
 			lo = mid + 1;
 		else
 			hi = mid;
 	}
-	if (lo == saves->stack.n || saves->stack.v[lo].id != id)
+	if (lo == saves->stack.n || saves->stack.v[lo].id > id)
 		return STET_FAIL(-ENOENT, "there is no savepoint %llu", (unsigned long long)id);
 	*ret = lo;
 	return 0;
@@ -235,9 +254,13 @@ int stet_txn_savepoint_release(struct stet_txn *txn, uint64_t savepoint)
 	STET_ASSERT(!txn->spilling);
 	if (!rc)
 		rc = find(txn, savepoint, &at);
-	if (!rc)
+	if (rc)
+		return rc;
+	if (savepoint > txn->saves.stack.v[at].id) /* what it shares its position with stays */
+		txn->saves.stack.v[at++].last = (uint32_t)savepoint - 1;
+	if (at < txn->saves.stack.n)
 		release_from(txn, at);
-	return rc;
+	return 0;
 }
 
 void stet_save_release_all_(struct stet_txn *txn)
@@ -328,6 +351,7 @@ int stet_txn_rollback_to(struct stet_txn *txn, uint64_t savepoint)
 		rc = find(txn, savepoint, &at);
 	if (rc)
 		return rc;
+	txn->saves.stack.v[at].last = (uint32_t)savepoint;
 	rc = roll_back(txn, at);
 	if (rc)
 		stet_txn_doom(txn, rc);

@@ -24,8 +24,9 @@ struct stet_undo_list {
 	STET_VEC(struct stet_undo *) list;
 };
 
+/* Savepoints between which nothing was done: they are one position, with the ids from id to last. */
 struct stet_save {
-	uint32_t id;
+	uint32_t id, last;
 	uint32_t interval;       /* spills of the write-set before it */
 	uint32_t finals, others; /* undo records before it */
 	uint64_t promised;
@@ -50,7 +51,8 @@ struct stet_point {
 };
 
 struct stet_saves {
-	STET_VEC(struct stet_save) stack; /* ids, intervals and positions rise */
+	STET_VEC(struct stet_save)
+	stack; /* ids, intervals and positions rise; no two are one position */
 	uint32_t last_id;
 	uint32_t interval;
 	struct stet_undo_list finals; /* of this interval: what was, or became, final */

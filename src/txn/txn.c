@@ -326,6 +326,11 @@ uint64_t stet_txn_staged_bytes(const struct stet_txn *txn)
 	       txn->run_nodes * STET_NODE_SIZE;
 }
 
+uint64_t stet_txn_held_bytes(const struct stet_txn *txn)
+{
+	return txn->owner.held_bytes + txn->saves.stack.n * sizeof(struct stet_save);
+}
+
 void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret)
 {
 	const struct stet_lock_owner *blocker = stet_lock_waiting_for(&txn->owner);

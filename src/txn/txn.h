@@ -80,6 +80,8 @@ struct stet_txn_info {
 	bool read_only, doomed;
 };
 uint64_t stet_txn_staged_bytes(const struct stet_txn *txn);
+/* What its locks and savepoints take of memory: it is not spilled, and no part of the cache's size. */
+uint64_t stet_txn_held_bytes(const struct stet_txn *txn);
 void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret);
 
 /* --- locks and reservations (first) --- */
@@ -180,7 +182,8 @@ STET_CHECKED int stet_txn_savepoint_release(struct stet_txn *txn, uint64_t savep
 #define STET_TXN_MARKS 2u
 struct stet_txn_user_ops {
 	void (*release)(void *user);
-	/* A savepoint: what it takes to come back. What was marked before there was a user is zeros. */
+	/* A savepoint: what it takes to come back. What was marked before there was a user is zeros. The first of
+	 * the marks is another one when there is more to take back, besides the write-set. */
 	void (*mark)(void *user, uint64_t mark[STET_TXN_MARKS]);
 	/* Back to it; failing dooms the transaction. */
 	int (*roll_back)(void *user, const uint64_t mark[STET_TXN_MARKS]);

@@ -166,6 +166,14 @@ def is_gone(pid):
         return True
 
 
+def resident(pid):
+    """Bytes of memory that the process has."""
+    for line in read(f"/proc/{pid}/status").decode().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) << 10
+    raise AssertionError("no VmRSS")
+
+
 def wait_gone(pid, seconds=20):
     until = time.monotonic() + seconds
     while not is_gone(pid):

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-from mountlib import (STETFS, as_user, check, equal, main, read, wait_gone, write)
+from mountlib import (STETFS, as_user, check, equal, main, read, resident, wait_gone, write)
 
 LIBRARY = os.environ.get("LIBSTETFS", os.path.join(os.path.dirname(STETFS), "libstetfs.so"))
 ROUNDS = int(os.environ.get("STET_CLIENT_ROUNDS", "300"))
@@ -493,6 +493,81 @@ def test_limits(mount):
     for txn in held:
         LIB.stet_abort(txn)
     vol.close()
+
+
+def test_locks_are_limited(mount):
+    """What a user's locks take of the daemon's memory: twice the cache's size at most, together."""
+    mount.remount("cache=4M")
+    os.mkdir(mount.path("his"))
+    os.chmod(mount.path("his"), 0o777)
+
+    def table_of(vol, name):
+        table = P()
+        equal(LIB.stet_table_open(vol.vol, None, ROOT, name.encode(), os.O_RDWR | os.O_CREAT, 0o644,
+                                  ctypes.byref(table)), 0, text())
+        return table
+
+    def put_many(vol, name, most):
+        """How many records, of long keys, before it is refused; its transaction, which goes on."""
+        table, txn, rc, n = table_of(vol, name), vol.begin(SNAPSHOT), 0, 0
+        while rc == 0 and n < most:
+            key = b"%0500d" % n
+            rc = LIB.stet_put(table, txn, key, ctypes.c_size_t(len(key)), b"", ctypes.c_size_t(0), 0)
+            n += rc == 0
+        check(rc in (0, -errno.EDQUOT), f"put: {rc}: {text()}")
+        LIB.stet_table_close(table)
+        return n, txn
+
+    def use():
+        vol = Volume(mount.image)
+        n, txn = put_many(vol, "his/one", 20000)
+        check(4000 < n < 10000, f"{n} records")
+        check("user" in text() and "locks" in text(), text())
+        m, second = put_many(vol, "his/two", 20000)
+        check(m < 200, f"{m} more in a second transaction")
+        commit(txn)
+        m = put_many(vol, "his/three", 1000)[1]
+        commit(m)
+        LIB.stet_abort(second)
+        vol.close()
+    before = resident(mount.daemon())
+    as_user(use)
+    grown = resident(mount.daemon()) - before
+    check(grown < 48 << 20, f"the daemon has grown by {grown >> 20} MiB")
+    vol = Volume(mount.image)  # root has no limit
+    n, txn = put_many(vol, "roots", 12000)
+    equal(n, 12000)
+    LIB.stet_abort(txn)
+    vol.close()
+
+
+def test_savepoints_are_limited(mount):
+    """Those of a transaction that only reads cost nothing; others count as what was staged."""
+    mount.remount("max_staged=1M")
+    os.mkdir(mount.path("his"))
+    os.chmod(mount.path("his"), 0o777)
+
+    def use():
+        vol = Volume(mount.image)
+        ident = U64()
+        txn = vol.begin(READ_ONLY)
+        for _ in range(30000):
+            equal(LIB.stet_savepoint(txn, ctypes.byref(ident)), 0, text())
+        equal(LIB.stet_rollback_to(txn, U64(15000)), 0, text())
+        equal(LIB.stet_rollback_to(txn, U64(15001)), -errno.ENOENT)
+        LIB.stet_abort(txn)
+        txn = vol.begin(SNAPSHOT)
+        vol.write("his/a", b"0", txn)
+        file, rc, n = vol.open("his/a", txn=txn), 0, 0
+        while rc == 0 and n < 30000:
+            rc = LIB.stet_pwrite(file, b"x", ctypes.c_size_t(1), U64(n % 9))
+            rc = LIB.stet_savepoint(txn, ctypes.byref(ident)) if rc == 1 else rc
+            n += 1
+        equal(rc, -errno.EDQUOT, f"after {n} savepoints: {text()}")
+        LIB.stet_file_close(file)
+        commit(txn)
+        vol.close()
+    as_user(use)
 
 
 # --- ends ---

@@ -7,20 +7,12 @@ import signal
 import struct
 import time
 
-from mountlib import as_user, check, equal, main, read, wait_gone, write
+from mountlib import as_user, check, equal, main, read, resident, wait_gone, write
 from test_control import (ABORT, BEGIN, CHANGES, DETACHED, USER, Beside, Client, socket_of)
 
 LIBC = ctypes.CDLL(None, use_errno=True)
 GETDENTS64 = 217
 EOPNOTSUPP = 95
-
-
-def resident(pid):
-    """Bytes of memory that the process has."""
-    for line in read(f"/proc/{pid}/status").decode().splitlines():
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) << 10
-    raise AssertionError("no VmRSS")
 
 
 def entries(fd, size):

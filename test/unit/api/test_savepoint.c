@@ -333,6 +333,99 @@ static void read_only_and_frozen(void **state)
 	unit_expect(vol, NULL, "a", "1");
 }
 
+static uint64_t used_bytes;
+
+static int find_used(void *arg, const char *name, uint64_t value)
+{
+	(void)arg;
+	if (strcmp(name, "cache_used_bytes") == 0)
+		used_bytes = value;
+	return 0;
+}
+
+static uint64_t used(struct stet_volume *vol)
+{
+	OK(stet_stats(vol, find_used, NULL));
+	return used_bytes;
+}
+
+/* Where nothing is done between them they cost nothing; each of them is one nevertheless. */
+static void savepoints_without_changes(struct stet_volume *vol, struct stet_txn *txn)
+{
+	uint64_t first = save(txn), id = first, before = used(vol);
+
+	for (unsigned i = 1; i < 20000; i++) {
+		id = save(txn);
+		assert_int_equal(id, first + i);
+	}
+	assert_in_range(used(vol), before, before + 200000); /* others use the cache, too */
+	FAILS(-ENOENT, stet_rollback_to(txn, id + 1));
+	OK(stet_rollback_to(txn, id));
+	OK(stet_rollback_to(txn, first + 100));
+	FAILS(-ENOENT, stet_rollback_to(txn, first + 101));
+	FAILS(-ENOENT, stet_savepoint_release(txn, id));
+	assert_int_equal(save(txn), id + 1); /* numbers are not used again */
+	OK(stet_rollback_to(txn, id + 1));
+	OK(stet_rollback_to(txn, first + 100));
+	FAILS(-ENOENT, stet_rollback_to(txn, id + 1));
+	OK(stet_savepoint_release(txn, first + 50));
+	FAILS(-ENOENT, stet_rollback_to(txn, first + 50));
+	FAILS(-ENOENT, stet_savepoint_release(txn, first + 100));
+	OK(stet_rollback_to(txn, first + 49));
+	OK(stet_savepoint_release(txn, first));
+	FAILS(-ENOENT, stet_savepoint_release(txn, first));
+}
+
+static void free_savepoints(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn *txn = begin(vol, STET_BEGIN_READ_ONLY);
+
+	savepoints_without_changes(vol, txn);
+	stet_abort(txn);
+	txn = begin(vol, 0);
+	unit_write(vol, txn, "a", "1");
+	savepoints_without_changes(vol, txn);
+	OK(stet_commit(txn, 0));
+	unit_expect(vol, NULL, "a", "1");
+}
+
+/* What was done after several savepoints of one position goes back to each of them, and is kept by those before one
+ * that is released. */
+static void several_in_one_position(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_txn *txn = begin(vol, 0);
+	uint64_t a, b, c, d, e;
+
+	unit_write(vol, txn, "f", "0");
+	a = save(txn);
+	b = save(txn);
+	c = save(txn);
+	append(vol, txn, "f", "1");
+	d = save(txn);
+	e = save(txn);
+	append(vol, txn, "f", "2");
+	unit_write(vol, txn, "new", "");
+	OK(stet_rollback_to(txn, e));
+	unit_expect(vol, txn, "f", "01");
+	append(vol, txn, "f", "3");
+	OK(stet_savepoint_release(txn, e));
+	OK(stet_rollback_to(txn, d));
+	unit_expect(vol, txn, "f", "01");
+	append(vol, txn, "f", "4");
+	OK(stet_savepoint_release(txn, c)); /* a and b stay, and what was done is theirs */
+	FAILS(-ENOENT, stet_rollback_to(txn, d));
+	unit_expect(vol, txn, "f", "014");
+	OK(stet_rollback_to(txn, b));
+	unit_expect(vol, txn, "f", "0");
+	append(vol, txn, "f", "5");
+	OK(stet_rollback_to(txn, a));
+	unit_expect(vol, txn, "f", "0");
+	OK(stet_commit(txn, 0));
+	unit_expect(vol, NULL, "f", "0");
+}
+
 static int count_change(void *arg, const struct stet_change *change)
 {
 	unsigned *n = arg;
@@ -516,6 +609,8 @@ int main(void)
 		T(claims_go),
 		T(handles_of_what_is_gone),
 		T(read_only_and_frozen),
+		T(free_savepoints),
+		T(several_in_one_position),
 		T(changes_and_revert),
 		T(atomic_to_other_threads),
 		T(very_many),

@@ -313,6 +313,118 @@ static void limits(void **state)
 	OK(stet_commit(ours, 0));
 }
 
+/* Names that are not there. How many could be looked up before the limit. */
+static unsigned look_up_many(struct stet_volume *vol, struct stet_txn *txn)
+{
+	struct stet_stat st;
+	char name[32];
+
+	for (unsigned i = 0; i < 100000; i++) {
+		snprintf(name, sizeof(name), "none%u", i);
+		int rc = stet_statat(vol, txn, STET_ROOT, name, 0, &st);
+
+		if (rc == -EDQUOT)
+			return i;
+		assert_int_equal(rc, -ENOENT);
+	}
+	return 100000;
+}
+
+#define MANY 15000
+
+static unsigned make_many(struct stet_volume *vol, struct stet_txn *txn, char first)
+{
+	char name[32];
+
+	for (unsigned i = 0; i < MANY; i++) {
+		snprintf(name, sizeof(name), "%c%u", first, i);
+		int rc = stet_mknodat(vol, txn, STET_ROOT, name, S_IFIFO | 0600, 0);
+
+		if (rc == -EDQUOT)
+			return i;
+		OK(rc);
+	}
+	return MANY;
+}
+
+static unsigned save_many(struct stet_volume *vol, struct stet_txn *txn)
+{
+	uint64_t id;
+
+	OK(stet_mkdirat(vol, txn, STET_ROOT, "changes", 0755));
+	for (unsigned i = 0; i < 100000; i++) {
+		struct stet_setattr attr = { .set = STET_SET_MODE, .mode = i & 0777 };
+		int rc = stet_setattrat(vol, txn, STET_ROOT, "changes", 0, &attr);
+
+		if (!rc)
+			rc = stet_savepoint(txn, &id);
+		if (rc == -EDQUOT)
+			return i;
+		OK(rc);
+	}
+	return 100000;
+}
+
+/* Locks, by reading too, and savepoints count as what is staged does. */
+static void locks_are_limited(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_ll_limits some = { .max_staged_bytes = 1 << 20 };
+	struct stet_txn *txn;
+	unsigned n;
+
+	if (unit_is_remote())
+		skip(); /* limits are set by the serving side */
+	stet_ll_set_limits(vol, &some);
+	txn = begin(vol, STET_BEGIN_LOCKING | STET_BEGIN_READ_ONLY);
+	n = look_up_many(vol, txn);
+	assert_in_range(n, 1000, 30000);
+	assert_non_null(strstr(stet_error_text(), "locks"));
+	OK(stet_commit(txn, 0));
+	txn = begin(vol, STET_BEGIN_SNAPSHOT | STET_BEGIN_READ_ONLY); /* locks nothing */
+	assert_int_equal(look_up_many(vol, txn), 100000);
+	stet_abort(txn);
+	txn = begin(vol, STET_BEGIN_SNAPSHOT);
+	assert_in_range(save_many(vol, txn), 1000, 30000);
+	stet_abort(txn);
+}
+
+/* All transactions of one user together; others, and who runs it all, are not concerned. */
+static void what_a_user_may_hold(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct stet_ll_limits some = { .max_held_bytes = 512 << 10 };
+	struct stet_ll_who who = { .uid = geteuid() + 12, .gid = 13, .pid = 14 };
+	struct stet_txn *one, *two, *of_another, *ours;
+	unsigned n, m;
+
+	if (unit_is_remote())
+		skip();
+	stet_ll_set_limits(vol, &some);
+	stet_ll_act_as(&who);
+	one = begin(vol, STET_BEGIN_SNAPSHOT);
+	stet_ll_act_as(NULL);
+	two = begin(vol, STET_BEGIN_SNAPSHOT);
+	stet_ll_set_user(two, who.uid);
+	of_another = begin(vol, STET_BEGIN_SNAPSHOT);
+	stet_ll_set_user(of_another, who.uid + 1);
+	ours = begin(vol, STET_BEGIN_SNAPSHOT);
+
+	n = make_many(vol, one, 'a');
+	assert_in_range(n, 2000, MANY - 1);
+	m = make_many(vol, two, 'b');
+	assert_in_range(m, 0, 2000);
+	assert_non_null(strstr(stet_error_text(), "user"));
+	assert_in_range(make_many(vol, of_another, 'c'), 2000, MANY - 1);
+	FAILS(-EDQUOT, stet_mkdirat(vol, one, STET_ROOT, "d", 0755));
+	OK(stet_commit(one, 0)); /* it may be committed, and then there is room again */
+	assert_in_range(make_many(vol, two, 'd'), 2000, MANY - 1);
+	assert_int_equal(make_many(vol, ours, 'e'), MANY);
+	stet_abort(two);
+	stet_abort(of_another);
+	stet_abort(ours);
+}
+
 static void listing(void **state)
 {
 	struct stet_volume *vol = volume(state);
@@ -561,6 +673,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(room_comes_back, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(readers_give_way, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(limits, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(locks_are_limited, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(what_a_user_may_hold, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(listing, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(large_transaction, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(many_unlinks, unit_set_up, unit_tear_down),
