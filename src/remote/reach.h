@@ -6,7 +6,8 @@
  * transaction's tree, of which the library knows nothing: there it is refused, rather than to work
  * outside the transaction.
  *
- * R1. Nothing here waits for the daemon of any mount, ours or the client's: only what the kernel knows is asked.
+ * R1. Nothing here waits for the daemon of any mount, ours or the client's: only what the kernel knows is asked. (That
+ *     a descriptor is of our mount having been found so, its daemon asks whether it is mounted for reading only there.)
  * R2. A descriptor is sent only when it is such a root, and only to a daemon of root or of our own user: it may
  *     lie where the other end does not get. So a daemon that is not root's asks none of root.
  */

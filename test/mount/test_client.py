@@ -386,6 +386,69 @@ def test_reach(mount):
     mount.mount()
 
 
+def test_mounted_read_only_somewhere(mount):
+    """Where the mount is for reading only, so is the volume."""
+    write(mount.path("file"), b"text")
+    there = f"""mount --bind {mount.dir} {mount.dir} && mount -o remount,ro,bind {mount.dir} &&
+        cat {mount.dir}/file && {STETFS} ls {mount.image}:/ && ! touch {mount.dir}/new &&
+        ! {STETFS} table {mount.image}:/t create"""
+    ran = subprocess.run(["unshare", "-m", "sh", "-c", there], capture_output=True, check=False,
+                         timeout=60)
+    equal(ran.returncode, 0, f"{ran.stdout} {ran.stderr}")
+    check(b"Read-only" in ran.stderr.splitlines()[-1], ran.stderr)
+    equal(os.listdir(mount.dir), ["file"])
+    mount.run("table", f"{mount.image}:/t", "create")
+
+
+def test_who_waits_holds_nothing(mount):
+    """Users who may only look keep nobody from changing, however long they wait."""
+    os.makedirs(mount.path("a", "b"))
+    os.mkdir(mount.path("his"))
+    os.chown(mount.path("his"), 1000, 1000)
+
+    def wait():
+        os.setgroups([])
+        os.setgid(1000)
+        os.setuid(1000)
+        vol = Volume(mount.image)
+        txn = vol.begin(SNAPSHOT)
+        vol.write("his/f", b"mine", txn)
+        equal(vol.mkdir("his/z", txn), 0)
+        calls = (lambda: vol.open("a/b/../../his/f", os.O_RDWR | os.O_CREAT),
+                 lambda: LIB.stet_renameat(vol.vol, None, ROOT, b"a/not-there", ROOT, b"his/z", 0),
+                 lambda: LIB.stet_mkdirat(vol.vol, None, ROOT, b"a/b/../../his/z", 0o755))
+        for call in calls:
+            thread = threading.Thread(target=call, daemon=True)
+            thread.start()
+        time.sleep(0.5)
+    child = in_child(wait)
+    write(mount.path("a", "not-there"), b"x")
+    os.rename(mount.path("a"), mount.path("a2"))
+    os.chmod(mount.path("a2"), 0o750)
+    os.chmod(mount.dir, 0o755)
+    os.rename(mount.path("his"), mount.path("his2"))
+    os.mkdir(mount.path("a"))
+    kill(child)
+    wait_until(lambda: open_transactions(mount) == 0, "what the child had open is closed")
+    equal(sorted(os.listdir(mount.dir)), ["a", "a2", "his2"])
+
+
+def test_attributes_of_tables(mount):
+    """A table has attributes as a file has, by either way."""
+    mount.run("table", f"{mount.image}:/t", "create")
+    os.chown(mount.path("t"), 1000, 1000)
+
+    def use():
+        vol = Volume(mount.image)
+        buf = ctypes.create_string_buffer(8)
+        equal(LIB.stet_setxattr(vol.vol, None, ROOT, b"t", 0, b"user.a", b"b", U64(1)), 0, text())
+        equal(os.getxattr(mount.path("t"), "user.a"), b"b")
+        os.setxattr(mount.path("t"), "user.c", b"d")
+        equal(LIB.stet_getxattr(vol.vol, None, ROOT, b"t", 0, b"user.c", buf, U64(8)), 1, text())
+        vol.close()
+    as_user(use)
+
+
 def test_descriptors_that_come(mount):
     """None that is sent stays in the daemon."""
     path = socket_path(mount)
