@@ -53,7 +53,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: one_file IMAGE\n");
+		fprintf(stderr, "usage: one_file IMAGE (it is made anew)\n");
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);

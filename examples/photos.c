@@ -19,6 +19,8 @@
 
 #include <stetfs.h>
 
+#define TITLE_MAX 255
+
 struct store {
 	struct stet_volume *vol;
 	struct stet_table *photos, *by_title;
@@ -87,6 +89,8 @@ static int next_number(struct store *store, struct stet_txn *txn, uint64_t *ret)
 	if (rc)
 		return rc;
 	rc = stet_cursor_next(cursor, &record);
+	if (rc == 1 && record.key_len != 8)
+		rc = -EUCLEAN; /* not written by this program */
 	*ret = rc == 1 ? key_number(record.key) + 1 : 1;
 	stet_cursor_close(cursor);
 	return rc < 0 ? rc : 0;
@@ -97,7 +101,7 @@ static int write_image(struct store *store, struct stet_txn *txn, uint64_t numbe
 {
 	struct stet_file *file;
 	char path[32];
-	ssize_t n;
+	ssize_t n = 0;
 	int rc;
 
 	image_path(number, path);
@@ -105,7 +109,9 @@ static int write_image(struct store *store, struct stet_txn *txn, uint64_t numbe
 			 &file);
 	if (rc)
 		return rc;
-	n = stet_pwrite(file, image, len, 0);
+	for (size_t done = 0; done < len && n >= 0;
+	     done += (size_t)n) /* a long one may stop short */
+		n = stet_pwrite(file, (const char *)image + done, len - done, done);
 	stet_file_close(file);
 	return n < 0 ? (int)n : 0;
 }
@@ -115,7 +121,7 @@ static int add_in(struct store *store, struct stet_txn *txn, const char *title, 
 		  size_t len, uint64_t *ret_number)
 {
 	uint8_t key[8], index[STET_KEY_MAX];
-	int rc = next_number(store, txn, ret_number);
+	int rc = strlen(title) <= TITLE_MAX ? next_number(store, txn, ret_number) : -ENAMETOOLONG;
 
 	if (rc)
 		return rc;
@@ -153,15 +159,15 @@ static int add(struct store *store, const char *title, const void *image, size_t
 static int forget_in(struct store *store, struct stet_txn *txn, uint64_t number)
 {
 	uint8_t key[8], index[STET_KEY_MAX];
-	char path[32], title[256];
+	char path[32], title[TITLE_MAX + 1];
 	ssize_t len;
 	int rc;
 
 	number_key(number, key);
 	image_path(number, path);
-	len = stet_get(store->photos, txn, key, sizeof(key), title, sizeof(title) - 1, 0);
-	if (len < 0)
-		return (int)len;
+	len = stet_get(store->photos, txn, key, sizeof(key), title, TITLE_MAX, 0);
+	if (len < 0 || len > TITLE_MAX)
+		return len < 0 ? (int)len : -EUCLEAN;
 	title[len] = 0;
 	rc = stet_del(store->photos, txn, key, sizeof(key));
 	if (!rc)
@@ -176,9 +182,12 @@ static int forget_in(struct store *store, struct stet_txn *txn, uint64_t number)
 static int print_match(void *arg, const struct stet_record *record)
 {
 	const char *title = record->key;
+	size_t len = strnlen(title, record->key_len);
 
 	(void)arg;
-	printf("%4" PRIu64 "  %s\n", key_number((const uint8_t *)title + strlen(title) + 1), title);
+	if (record->key_len != len + 1 + 8)
+		return -EUCLEAN;
+	printf("%4" PRIu64 "  %s\n", key_number((const uint8_t *)title + len + 1), title);
 	return 0;
 }
 
@@ -259,7 +268,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: photos IMAGE\n");
+		fprintf(stderr, "usage: photos IMAGE (it is made anew)\n");
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);

@@ -36,8 +36,12 @@ static bool again(int rc)
 }
 
 /* [take] */
+#define JOB_KEY_MAX 31
+#define JOB_MAX 63
+
 /* The first job: its key (its length is returned; 0: there is none) and what is to be done. */
-static int first_job(struct queue *queue, struct stet_txn *txn, char key[32], char what[64])
+static int first_job(struct queue *queue, struct stet_txn *txn, char key[JOB_KEY_MAX + 1],
+		     char what[JOB_MAX + 1])
 {
 	struct stet_record record;
 	struct stet_cursor *cursor;
@@ -47,6 +51,8 @@ static int first_job(struct queue *queue, struct stet_txn *txn, char key[32], ch
 	if (rc)
 		return rc;
 	rc = stet_cursor_next(cursor, &record);
+	if (rc == 1 && (record.key_len > JOB_KEY_MAX || record.value_len > JOB_MAX))
+		rc = -EUCLEAN; /* not given by this program */
 	if (rc == 1) {
 		len = (int)record.key_len;
 		memcpy(key, record.key, record.key_len);
@@ -59,7 +65,7 @@ static int first_job(struct queue *queue, struct stet_txn *txn, char key[32], ch
 
 static int take_in(struct queue *queue, struct stet_txn *txn, const char *name)
 {
-	char key[32], what[64], result[128];
+	char key[JOB_KEY_MAX + 1], what[JOB_MAX + 1], result[128];
 	int len = first_job(queue, txn, key, what);
 	int rc;
 
@@ -191,7 +197,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: queue IMAGE\n");
+		fprintf(stderr, "usage: queue IMAGE (it is made anew)\n");
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);

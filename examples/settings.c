@@ -94,7 +94,7 @@ static int get(struct stet_volume *vol, struct stet_txn *txn, const char *path, 
 }
 
 /* [load] */
-/* All files as they were at one moment: a read-only transaction waits for nobody and never fails. */
+/* All files as they were at one moment: a read-only transaction waits for nobody. */
 static int load(struct stet_volume *vol, char text[FILES][32])
 {
 	struct stet_txn *txn;
@@ -162,7 +162,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: settings IMAGE\n");
+		fprintf(stderr, "usage: settings IMAGE (it is made anew)\n");
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);

@@ -85,7 +85,7 @@ int main(int argc, char **argv)
 	int rc, closed;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: several_files IMAGE\n");
+		fprintf(stderr, "usage: several_files IMAGE (it is made anew)\n");
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);

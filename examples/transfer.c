@@ -178,7 +178,7 @@ int main(int argc, char **argv)
 	int rc;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: transfer IMAGE\n");
+		fprintf(stderr, "usage: transfer IMAGE (it is made anew)\n");
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);

@@ -96,10 +96,12 @@ int stet_cli_stream_write_(struct stet_cli_stream *stream, const void *buf, size
 
 	if (!stream->file)
 		return host()->write(stream, buf, len, off);
-	n = stet_pwrite(stream->file, buf, len, off);
-	if (n < 0)
-		return (int)n;
-	return (size_t)n == len ? 0 : -EIO;
+	for (size_t done = 0; done < len; done += (size_t)n) { /* a long one may stop short */
+		n = stet_pwrite(stream->file, (const char *)buf + done, len - done, off + done);
+		if (n < 0)
+			return (int)n;
+	}
+	return 0;
 }
 
 int stet_cli_stream_seek_(struct stet_cli_stream *stream, uint64_t off, int what, uint64_t *ret_off)
