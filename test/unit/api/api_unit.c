@@ -81,7 +81,7 @@ static struct unit_device *wrap_memory(uint64_t size_bytes)
 
 /* --- serving --- */
 
-#define CONNECTIONS_MAX 256
+#define CONNECTIONS_MAX 4096 /* ever accepted */
 
 struct unit_server {
 	struct stet_ll_service *service;
