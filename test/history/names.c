@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #define ENTRIES_MAX 16u
 
@@ -26,14 +25,13 @@ static uint64_t name_key(uint64_t dir, unsigned no)
 /* The inode, 0: none. False: refused. *ret_mode (may be NULL): its type. */
 static bool look_up(struct actor *a, uint64_t dir, unsigned no, uint64_t *ret_ino)
 {
-	uint64_t call = work_tick(a);
-	struct stet_stat st;
-	int rc = stet_ll_lookup(a->work->vol, a->txn, dir, work_name(no), a->flags, &st);
+	uint64_t call = work_tick(a), ino = 0;
+	int rc = work_find(a, dir, work_name(no), &ino);
 
 	work_note(a, "lookup", rc);
 	if (rc && rc != -ENOENT)
 		return false;
-	*ret_ino = rc ? 0 : st.ino;
+	*ret_ino = ino;
 	hist_log(a->log, HIST_READ, name_key(dir, no), *ret_ino, call, work_tick(a));
 	return true;
 }
@@ -93,28 +91,22 @@ static void directory_goes(struct actor *a, uint64_t ino, uint64_t call, uint64_
 
 static void make(struct actor *a, struct place p, bool is_dir)
 {
-	const struct stet_ll_new what = { .mode = is_dir ? S_IFDIR | 0755 : S_IFREG | 0644 };
-	uint64_t call = work_tick(a), ret;
-	struct stet_stat st;
-	int rc = stet_ll_make(a->work->vol, a->txn, p.dir, work_name(p.no), &what, a->flags, &st);
+	uint64_t call = work_tick(a), ret, ino;
+	int rc = work_make(a, p.dir, work_name(p.no), is_dir, &ino);
 
 	ret = work_tick(a);
 	work_note(a, "make", rc);
 	if (rc)
 		return;
-	replaced(a, p.dir, p.no, 0, st.ino, call, ret);
+	replaced(a, p.dir, p.no, 0, ino, call, ret);
 	if (is_dir)
-		hist_log(a->log, HIST_WRITE, work_key(KEY_DIR, st.ino, 0), WORK_DIR_ALIVE, call,
-			 ret);
+		hist_log(a->log, HIST_WRITE, work_key(KEY_DIR, ino, 0), WORK_DIR_ALIVE, call, ret);
 }
 
 static void take(struct actor *a, struct place p, bool is_dir)
 {
 	uint64_t call = work_tick(a), ret, ino = 0;
-	int rc = is_dir ? stet_ll_rmdir(a->work->vol, a->txn, p.dir, work_name(p.no), a->flags,
-					&ino)
-			: stet_ll_unlink(a->work->vol, a->txn, p.dir, work_name(p.no), a->flags,
-					 &ino);
+	int rc = work_remove(a, p.dir, work_name(p.no), is_dir, &ino);
 
 	ret = work_tick(a);
 	work_note(a, "remove", rc);
@@ -137,8 +129,7 @@ static void do_rename(struct actor *a, struct place from, struct place to, bool 
 	if (!look_up(a, from.dir, from.no, &ino) || !look_up(a, to.dir, to.no, &there) || !ino)
 		return;
 	call = work_tick(a);
-	rc = stet_ll_rename(a->work->vol, a->txn, from.dir, work_name(from.no), to.dir,
-			    work_name(to.no), a->flags, &gone);
+	rc = work_rename(a, from.dir, work_name(from.no), to.dir, work_name(to.no), there, &gone);
 	ret = work_tick(a);
 	work_note(a, "rename", rc);
 	if (rc || ino == there)
@@ -160,7 +151,7 @@ static void do_link(struct actor *a, struct place from, struct place to)
 		return;
 	hist_push(&a->linked, ino); /* whether that succeeds or not */
 	call = work_tick(a);
-	rc = stet_ll_link(a->work->vol, a->txn, ino, to.dir, work_name(to.no), a->flags, NULL);
+	rc = work_link(a, from.dir, work_name(from.no), ino, to.dir, work_name(to.no));
 	ret = work_tick(a);
 	work_note(a, "link", rc);
 	if (!rc)
@@ -172,7 +163,7 @@ static void do_link(struct actor *a, struct place from, struct place to)
 static bool content_read(struct actor *a, uint64_t ino)
 {
 	uint64_t value = 0, call = work_tick(a);
-	ssize_t got = stet_ll_read(a->work->vol, a->txn, ino, 0, &value, sizeof(value), a->flags);
+	ssize_t got = work_read(a, ino, 0, &value, sizeof(value));
 
 	work_note(a, "reading a file", got);
 	if (got < 0)
@@ -190,7 +181,7 @@ static void content_change(struct actor *a, struct place p)
 		return;
 	value = work_value(a);
 	call = work_tick(a);
-	put = stet_ll_write(a->work->vol, a->txn, ino, 0, &value, sizeof(value), a->flags);
+	put = work_write(a, ino, 0, &value, sizeof(value));
 	work_note(a, "writing a file", put);
 	if (put == (ssize_t)sizeof(value))
 		hist_log(a->log, HIST_WRITE, work_key(KEY_CONTENT, ino, 0), value, call,
@@ -227,6 +218,8 @@ void work_name_op(struct actor *a)
 	unsigned kind = (unsigned)work_random(a, a->txn ? 10 : 5);
 	struct place p, q;
 
+	if (a->work->client && !a->txn)
+		kind = 0; /* work_make */
 	if (kind == 4) {
 		directory_op(a);
 		return;
@@ -269,7 +262,7 @@ static bool list_dir(struct actor *a, uint64_t dir)
 {
 	struct stet_ll_entry entries[ENTRIES_MAX];
 	uint64_t call = work_tick(a);
-	int n = stet_ll_readdir(a->work->vol, a->txn, dir, "", a->flags, entries, ENTRIES_MAX);
+	int n = work_list(a, dir, entries, ENTRIES_MAX);
 
 	work_note(a, "listing", n);
 	if (n >= 0)

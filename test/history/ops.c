@@ -6,7 +6,6 @@
 #include "work.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 
 #define LIST_BYTES (64u << 10)
@@ -75,8 +74,7 @@ static bool read_cells(struct actor *a, unsigned file, unsigned at, unsigned n)
 	unsigned char buf[WORK_CELLS_MAX * 4096];
 	size_t len = (size_t)(n - 1) * c->stride + sizeof(struct cell);
 	uint64_t call = work_tick(a);
-	ssize_t got = stet_ll_read(a->work->vol, a->txn, a->work->cells[file], at * c->stride, buf,
-				   len, a->flags);
+	ssize_t got = work_read(a, a->work->cells[file], at * c->stride, buf, len);
 	uint64_t ret = work_tick(a);
 
 	work_note(a, "reading cells", got);
@@ -102,8 +100,8 @@ static void write_cell(struct actor *a, unsigned file, unsigned at)
 	ssize_t put;
 
 	cell.check = check_of(cell.value);
-	put = stet_ll_write(a->work->vol, a->txn, a->work->cells[file],
-			    at * work_cells[file].stride, &cell, sizeof(cell), a->flags);
+	put = work_write(a, a->work->cells[file], at * work_cells[file].stride, &cell,
+			 sizeof(cell));
 	work_note(a, "writing a cell", put);
 	if (put == (ssize_t)sizeof(cell))
 		hist_log(a->log, HIST_WRITE, work_key(KEY_CELL, file, at), cell.value, call,
@@ -127,11 +125,8 @@ static void clear_cells(struct actor *a, unsigned file, unsigned at, unsigned n)
 	const struct work_cells *c = &work_cells[file];
 	bool cut = at + n == c->count;
 	uint64_t call = work_tick(a), ret;
-	int rc = cut ? stet_ll_truncate(a->work->vol, a->txn, a->work->cells[file], at * c->stride,
-					a->flags)
-		     : stet_ll_fallocate(a->work->vol, a->txn, a->work->cells[file],
-					 FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, at * c->stride,
-					 n * c->stride, a->flags);
+	int rc = cut ? work_cut(a, a->work->cells[file], at * c->stride)
+		     : work_punch(a, a->work->cells[file], at * c->stride, n * c->stride);
 
 	ret = work_tick(a);
 	work_note(a, "clearing cells", rc);
@@ -164,8 +159,7 @@ static void list_append(struct actor *a)
 {
 	unsigned no = (unsigned)work_random(a, WORK_LISTS);
 	uint64_t value = work_value(a), call = work_tick(a);
-	ssize_t put = stet_ll_append(a->work->vol, a->txn, a->work->lists[no], &value,
-				     sizeof(value), a->flags);
+	ssize_t put = work_append(a, a->work->lists[no], &value, sizeof(value));
 
 	work_note(a, "appending", put);
 	if (put == (ssize_t)sizeof(value))
@@ -176,8 +170,7 @@ static void list_read(struct actor *a, unsigned no)
 {
 	uint64_t *list = hist_alloc(LIST_BYTES);
 	uint64_t call = work_tick(a);
-	ssize_t got = stet_ll_read(a->work->vol, a->txn, a->work->lists[no], 0, list, LIST_BYTES,
-				   a->flags);
+	ssize_t got = work_read(a, a->work->lists[no], 0, list, LIST_BYTES);
 
 	work_note(a, "reading a list", got);
 	if (got >= 0)
@@ -191,7 +184,7 @@ static void list_length(struct actor *a)
 	unsigned no = (unsigned)work_random(a, WORK_LISTS);
 	uint64_t call = work_tick(a);
 	struct stet_stat st;
-	int rc = stet_ll_getattr(a->work->vol, a->txn, a->work->lists[no], a->flags, &st);
+	int rc = work_stat(a, a->work->lists[no], &st);
 
 	work_note(a, "the size of a list", rc);
 	if (!rc)
@@ -204,8 +197,7 @@ static void list_length(struct actor *a)
 static bool xattr_read(struct actor *a, unsigned no)
 {
 	uint64_t value = 0, call = work_tick(a);
-	ssize_t got = stet_ll_getxattr(a->work->vol, a->txn, a->work->cells[0], work_xattr(no),
-				       a->flags, &value, sizeof(value));
+	ssize_t got = work_get_xattr(a, a->work->cells[0], work_xattr(no), &value, sizeof(value));
 
 	work_note(a, "reading an xattr", got);
 	if (got < 0 && got != -ENODATA)
@@ -225,8 +217,7 @@ static void xattr_change(struct actor *a)
 		return;
 	value = work_value(a);
 	call = work_tick(a);
-	rc = stet_ll_setxattr(a->work->vol, a->txn, a->work->cells[0], work_xattr(no), &value,
-			      sizeof(value), a->flags);
+	rc = work_set_xattr(a, a->work->cells[0], work_xattr(no), &value, sizeof(value));
 	work_note(a, "setting an xattr", rc);
 	if (!rc)
 		hist_log(a->log, HIST_WRITE, work_key(KEY_XATTR, 0, no), value, call, work_tick(a));
@@ -238,7 +229,7 @@ static bool owner_read(struct actor *a)
 {
 	uint64_t call = work_tick(a);
 	struct stet_stat st;
-	int rc = stet_ll_getattr(a->work->vol, a->txn, a->work->cells[0], a->flags, &st);
+	int rc = work_stat(a, a->work->cells[0], &st);
 
 	work_note(a, "the owner", rc);
 	if (!rc)
@@ -248,19 +239,18 @@ static bool owner_read(struct actor *a)
 
 static void owner_change(struct actor *a)
 {
-	struct stet_setattr attr = { .set = STET_SET_UID };
 	uint64_t call;
+	uint32_t uid;
 	int rc;
 
 	if (a->txn && work_random(a, 8) > 0 && !owner_read(a))
 		return;
-	attr.uid = (uint32_t)work_value(a);
+	uid = (uint32_t)work_value(a);
 	call = work_tick(a);
-	rc = stet_ll_setattr(a->work->vol, a->txn, a->work->cells[0], &attr, a->flags, NULL);
+	rc = work_set_owner(a, a->work->cells[0], uid);
 	work_note(a, "a new owner", rc);
 	if (!rc)
-		hist_log(a->log, HIST_WRITE, work_key(KEY_OWNER, 0, 0), attr.uid, call,
-			 work_tick(a));
+		hist_log(a->log, HIST_WRITE, work_key(KEY_OWNER, 0, 0), uid, call, work_tick(a));
 }
 
 /* --- choosing --- */

@@ -5,8 +5,11 @@
  *	HISTORY_ROUND	this round only
  *	HISTORY_LEVEL	snapshot, serializable or locking: all have it
  *	HISTORY_DIR	where the volume is made (default: the current directory)
+ *	HISTORY_CLIENT	not empty: threads of the test serve the volume, and the transactions are a client's
  */
 #include "run.h"
+
+#include "served.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -15,6 +18,7 @@
 #include <unistd.h>
 
 #define TXNS 100000u
+#define CLIENT_TXNS 10000u
 #define ROUND_TXNS 500u
 
 static uint64_t number(const char *name, uint64_t otherwise)
@@ -59,20 +63,52 @@ static void print_totals(const struct work_totals *t, double took)
 	       t->counts.versions, t->spills, t->checkpoints, t->overlays);
 }
 
+static void look_on(void *arg, enum stet_ll_phase phase, const struct stet_ll_touched *touched)
+{
+	(void)arg;
+	(void)phase;
+	(void)touched;
+}
+
+/* As a mount serves: with the locks of opened files, and with a watch, which plain changes are told to. Or with
+ * one of the two, or none. */
+static int serve(struct stet_volume *vol, uint64_t no, struct stet_volume **ret_client,
+		 void **ret_server)
+{
+	const struct stet_ll_service_options options = { .open_locks = no % 2 == 0 };
+	struct served *server;
+	int rc = no % 4 == 0 || no % 4 == 3 ? stet_ll_watch(vol, look_on, NULL) : 0;
+
+	if (rc)
+		return rc;
+	rc = served_start(vol, &options, &server, ret_client);
+
+	*ret_server = server;
+	return rc;
+}
+
+static void stop(void *server)
+{
+	served_stop(server);
+}
+
 int main(void)
 {
-	const char *dir = getenv("HISTORY_DIR");
+	const char *dir = getenv("HISTORY_DIR"), *client = getenv("HISTORY_CLIENT");
+	bool is_client = client && *client;
 	uint64_t round = number("HISTORY_ROUND", UINT64_MAX);
 	struct work_totals totals = { 0 };
 	char path[512];
 	struct work_run run = {
 		.path = path,
 		.seed = number("HISTORY_SEED", 1),
-		.count = number("HISTORY_TXNS", TXNS) / ROUND_TXNS + 1,
+		.count = number("HISTORY_TXNS", is_client ? CLIENT_TXNS : TXNS) / ROUND_TXNS + 1,
 		.txns = ROUND_TXNS,
 		.threads = true,
 		.level = level(),
 		.out = stdout,
+		.serve = is_client ? serve : NULL,
+		.stop = stop,
 	};
 	double start = seconds();
 	enum work_verdict verdict;

@@ -339,7 +339,7 @@ static enum work_verdict judge(struct actor *actors, unsigned n, const struct wo
 enum work_verdict work_round(struct stet_volume *vol, const struct work_plan *plan, FILE *out,
 			     struct work_totals *totals)
 {
-	struct work w = { .vol = vol, .plan = plan };
+	struct work w = { .vol = vol, .client = plan->client, .plan = plan };
 	struct actor actors[ACTORS + 1] = { { 0 } };
 	unsigned n = plan->actors < ACTORS ? plan->actors : ACTORS;
 	enum work_verdict verdict;
@@ -436,7 +436,8 @@ static enum work_verdict run_round(const struct work_run *run, struct stet_volum
 
 	work_plan_by_seed(run->seed, no, &plan);
 	plan.txns = run->txns;
-	plan.threads = plan.threads && run->threads;
+	plan.client = run->serve;
+	plan.threads = (plan.threads && run->threads) || plan.client;
 	if (run->level)
 		plan.levels = 1u << (run->level - 1);
 	verdict = work_round(vol, &plan, run->out, totals);
@@ -447,21 +448,42 @@ static enum work_verdict run_round(const struct work_run *run, struct stet_volum
 	return verdict;
 }
 
+/* Those of a client, if the run is a client's. */
+static enum work_verdict run_rounds(const struct work_run *run, struct stet_volume *vol,
+				    uint64_t first, uint64_t end, struct work_totals *totals)
+{
+	enum work_verdict verdict = WORK_RIGHT;
+	struct stet_volume *used = vol;
+	void *server;
+
+	if (run->serve && run->serve(vol, first / VOLUME_ROUNDS, &used, &server)) {
+		fprintf(stderr, "serving: %s\n", stet_error_text());
+		return WORK_WRONG;
+	}
+	for (uint64_t no = first; no < end && !verdict; no++)
+		verdict = run_round(run, used, no, totals);
+	if (verdict || !run->serve)
+		return verdict; /* what may be broken is not closed */
+	if (stet_close(used))
+		return WORK_WRONG;
+	run->stop(server);
+	return WORK_RIGHT;
+}
+
 /* Rounds first .. end - 1, which are of one volume. */
 static enum work_verdict run_volume(const struct work_run *run, uint64_t first, uint64_t end,
 				    struct work_totals *totals)
 {
-	enum work_verdict verdict = WORK_RIGHT;
+	enum work_verdict verdict;
 	struct stet_volume *vol;
 
 	if (open_new(run->path, first / VOLUME_ROUNDS, &vol)) {
 		fprintf(stderr, "%s: %s\n", run->path, stet_error_text());
 		return WORK_WRONG;
 	}
-	for (uint64_t no = first; no < end && !verdict; no++)
-		verdict = run_round(run, vol, no, totals);
+	verdict = run_rounds(run, vol, first, end, totals);
 	if (verdict)
-		return verdict; /* what may be broken is not closed */
+		return verdict;
 	stet_stats(vol, add_stat, totals);
 	if (stet_close(vol) || stet_check(run->path, 0, print_problem, run->out) != 0) {
 		if (run->out)

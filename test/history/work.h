@@ -27,6 +27,7 @@ struct work_plan {
 	bool threads;
 	unsigned levels;      /* bit (1 << enum hist_level): from which each transaction chooses */
 	unsigned sync_one_in; /* commits that wait until they are durable; 0: none */
+	bool client;          /* see work */
 };
 
 /** The plan of round `no` of a run: every second one with threads (if wanted), levels in turn. */
@@ -36,7 +37,8 @@ void work_plan_by_seed(uint64_t seed, uint64_t no, struct work_plan *ret);
 enum work_verdict work_round(struct stet_volume *vol, const struct work_plan *plan, FILE *out,
 			     struct work_totals *totals);
 
-/* --- internals: objects (objects.c), operations (ops.c, names.c, records.c), rounds (work.c) --- */
+/* --- internals: objects (objects.c), operations (ops.c, names.c, records.c) and the calls they make (calls.c),
+ * rounds (work.c) --- */
 
 enum work_key {
 	KEY_CELL = 1,
@@ -80,6 +82,7 @@ const char *work_xattr(unsigned no);
 
 struct work {
 	struct stet_volume *vol;
+	bool client; /* of a volume that another one holds: the calls of stetfs.h only */
 	const struct work_plan *plan;
 	uint64_t dir;
 	uint64_t cells[WORK_CELL_FILES], lists[WORK_LISTS];
@@ -109,6 +112,28 @@ struct actor {
 	int error;        /* that nobody expected */
 	char why[200];
 };
+
+/* In the open transaction or plain; errors as of the calls below them. */
+ssize_t work_read(struct actor *a, uint64_t ino, uint64_t off, void *buf, size_t len);
+ssize_t work_write(struct actor *a, uint64_t ino, uint64_t off, const void *buf, size_t len);
+ssize_t work_append(struct actor *a, uint64_t ino, const void *buf, size_t len);
+int work_cut(struct actor *a, uint64_t ino, uint64_t size);
+int work_punch(struct actor *a, uint64_t ino, uint64_t off, uint64_t len);
+int work_stat(struct actor *a, uint64_t ino, struct stet_stat *ret);
+int work_set_owner(struct actor *a, uint64_t ino, uint32_t uid);
+ssize_t work_get_xattr(struct actor *a, uint64_t ino, const char *name, void *buf, size_t cap);
+int work_set_xattr(struct actor *a, uint64_t ino, const char *name, const void *buf, size_t len);
+int work_find(struct actor *a, uint64_t dir, const char *name, uint64_t *ret_ino);
+/* A client's number of what a plain operation makes or removes is not sure: but of a file that it makes. */
+int work_make(struct actor *a, uint64_t dir, const char *name, bool is_dir, uint64_t *ret_ino);
+int work_remove(struct actor *a, uint64_t dir, const char *name, bool is_dir, uint64_t *ret_ino);
+/* there: what has the other name, 0: nothing. */
+int work_rename(struct actor *a, uint64_t from_dir, const char *from, uint64_t to_dir,
+		const char *to, uint64_t there, uint64_t *ret_gone);
+/* `from` is a name of ino. */
+int work_link(struct actor *a, uint64_t from_dir, const char *from, uint64_t ino, uint64_t to_dir,
+	      const char *to);
+int work_list(struct actor *a, uint64_t dir, struct stet_ll_entry *entries, int cap);
 
 uint64_t work_random(struct actor *a, uint64_t below);
 uint64_t work_tick(struct actor *a);

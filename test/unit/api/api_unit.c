@@ -1,13 +1,10 @@
 #include "api_unit.h"
 
-#include <pthread.h>
 #include <stdlib.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "remote/remote.h"
+#include "served.h"
 
 void unit_ok(int rc, const char *call, const char *file, int line)
 {
@@ -79,96 +76,6 @@ static struct unit_device *wrap_memory(uint64_t size_bytes)
 	return u;
 }
 
-/* --- serving --- */
-
-#define CONNECTIONS_MAX 4096 /* ever accepted */
-
-struct unit_server {
-	struct stet_ll_service *service;
-	int listen_fd;
-	struct sockaddr_un address;
-	pthread_t thread;
-	unsigned count;
-	struct unit_connection {
-		struct unit_server *server;
-		int fd;
-		pthread_t thread;
-	} connection[CONNECTIONS_MAX];
-};
-
-static void *serve(void *arg)
-{
-	struct unit_connection *c = arg;
-	struct stet_ll_who who = { .uid = geteuid(), .gid = getegid(), .pid = getpid() };
-
-	if (stet_ll_is_client(c->fd) == 1)
-		stet_ll_serve(c->server->service, c->fd, &who);
-	shutdown(c->fd, SHUT_RDWR);
-	return NULL;
-}
-
-static void *accept_all(void *arg)
-{
-	struct unit_server *s = arg;
-	int fd;
-
-	while ((fd = accept(s->listen_fd, NULL, NULL)) >= 0) {
-		struct unit_connection *c = &s->connection[s->count];
-
-		assert_true(s->count < CONNECTIONS_MAX);
-		s->count++;
-		c->server = s;
-		c->fd = fd;
-		assert_int_equal(pthread_create(&c->thread, NULL, serve, c), 0);
-	}
-	return NULL;
-}
-
-static int64_t real_ns(struct stet_clock *clock)
-{
-	(void)clock;
-	return unit_now_ms() * 1000000;
-}
-
-static void start_serving(struct unit_volume *u)
-{
-	static struct stet_clock clock = { .wall_ns = real_ns, .mono_ns = real_ns };
-	static atomic_uint number;
-	struct unit_server *s = calloc(1, sizeof(*s));
-
-	assert_non_null(s);
-	OK(stet_ll_service_create(u->local, NULL, &s->service));
-	s->address.sun_family = AF_UNIX;
-	snprintf(s->address.sun_path, sizeof(s->address.sun_path), "/tmp/stet-unit-%d-%u",
-		 (int)getpid(), number++);
-	unlink(s->address.sun_path);
-	s->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	assert_int_equal(bind(s->listen_fd, (struct sockaddr *)&s->address, sizeof(s->address)), 0);
-	assert_int_equal(listen(s->listen_fd, 64), 0);
-	assert_int_equal(pthread_create(&s->thread, NULL, accept_all, s), 0);
-	u->server = s;
-	OK(stet_remote_open(s->address.sun_path, -1, false, &clock, &u->vol));
-}
-
-static void stop_serving(struct unit_volume *u)
-{
-	struct unit_server *s = u->server;
-
-	stet_ll_service_stop(s->service);
-	shutdown(s->listen_fd, SHUT_RDWR);
-	pthread_join(s->thread, NULL);
-	for (unsigned i = 0; i < s->count; i++) {
-		shutdown(s->connection[i].fd, SHUT_RDWR);
-		pthread_join(s->connection[i].thread, NULL);
-		close(s->connection[i].fd);
-	}
-	close(s->listen_fd);
-	unlink(s->address.sun_path);
-	stet_ll_service_destroy(s->service);
-	free(s);
-	u->server = NULL;
-}
-
 /* --- volumes --- */
 
 bool unit_is_remote(void)
@@ -183,7 +90,7 @@ void unit_open(struct unit_volume *u, const struct stet_open_options *options)
 	OK(stet_api_open_device(u->device, options, &more, &u->local));
 	u->vol = u->local;
 	if (unit_is_remote())
-		start_serving(u);
+		OK(served_start(u->local, NULL, &u->server, &u->vol));
 }
 
 /* Of the local volume's close, when the client's says that all is well. */
@@ -194,7 +101,8 @@ int unit_try_close(struct unit_volume *u)
 
 	if (!u->server || rc == -EBUSY)
 		return rc;
-	stop_serving(u);
+	served_stop(u->server);
+	u->server = NULL;
 	local = stet_close(u->local);
 	return rc ? rc : local;
 }

@@ -49,7 +49,7 @@ struct unit_volume {
 	struct stet_device *device; /* &wrap->base */
 	struct stet_volume *vol;    /* for the calls of stetfs.h */
 	struct stet_volume *local;  /* for those of stetfs_lowlevel.h */
-	struct unit_server *server; /* NULL: vol is local */
+	struct served *server;      /* NULL: vol is local */
 };
 
 /* cmocka set-up and tear-down: *state is a struct unit_volume on a fresh device in memory. */
