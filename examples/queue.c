@@ -43,9 +43,10 @@ static bool again(int rc)
 static int first_job(struct queue *queue, struct stet_txn *txn, char key[JOB_KEY_MAX + 1],
 		     char what[JOB_MAX + 1])
 {
+	const struct stet_bounds all = { .update = true }; /* it will be taken */
 	struct stet_record record;
 	struct stet_cursor *cursor;
-	int rc = stet_cursor_open(queue->jobs, txn, NULL, &cursor);
+	int rc = stet_cursor_open(queue->jobs, txn, &all, &cursor);
 	int len = 0;
 
 	if (rc)

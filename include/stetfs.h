@@ -810,6 +810,9 @@ struct stet_bounds {
 	bool with_to;    /* with `to` itself */
 	bool reverse;    /* by falling keys */
 	bool keys_only;  /* values are not read */
+	/* They are going to be changed: at LOCKING what is scanned is locked exclusively at once, so that several that
+	 * take the first record wait for each other, and do not all read it and then wait for ever to change it. */
+	bool update;
 };
 
 /** One record; the pointers are valid until the cursor's next call, or during the callback. */

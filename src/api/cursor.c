@@ -227,7 +227,7 @@ int stet_cursor_seek(struct stet_cursor *cursor, const void *key, size_t key_len
 static int look(struct stet_api_op *op, void *arg)
 {
 	const struct stet_cursor *c = arg;
-	struct stet_fs_bounds none = { c->all.from, c->all.from };
+	struct stet_fs_bounds none = { .from = c->all.from, .to = c->all.from };
 
 	return stet_fs_record_scan(&op->ctx, c->table->ino, &none, false, 0, add_record, NULL);
 }

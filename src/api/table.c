@@ -227,6 +227,7 @@ int stet_api_bounds_(const struct stet_table *table, const struct stet_bounds *b
 		.to = { b->to, b->to_len },
 		.after_from = b->after_from,
 		.with_to = b->with_to,
+		.update = b->update,
 	};
 
 	return stet_fs_bounds(table->ino, &limits, ret);

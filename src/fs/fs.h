@@ -243,10 +243,12 @@ STET_CHECKED int stet_fs_record_count(struct stet_fs_ctx *ctx, uint64_t table, u
 struct stet_fs_limits {
 	struct stet_fs_key prefix, from, to;
 	bool after_from, with_to;
+	bool update; /* see stet_fs_bounds */
 };
 /* The same as a range of catalog keys. */
 struct stet_fs_bounds {
 	struct stet_key from, to;
+	bool update; /* at LOCKING: what is scanned is locked exclusively */
 };
 STET_CHECKED int stet_fs_bounds(uint64_t table, const struct stet_fs_limits *limits,
 				struct stet_fs_bounds *ret);

@@ -286,7 +286,8 @@ STET_CHECKED int stet_table_get_(struct stet_fs_ctx *ctx, uint64_t table, uint32
 STET_CHECKED int stet_record_lock_(struct stet_fs_ctx *ctx, uint64_t table,
 				   const struct stet_key *key, enum stet_lock_mode mode);
 STET_CHECKED int stet_record_range_lock_(struct stet_fs_ctx *ctx, uint64_t table,
-					 const struct stet_key *from, const struct stet_key *to);
+					 const struct stet_key *from, const struct stet_key *to,
+					 enum stet_lock_mode mode);
 /* From val to the rest, which borrows from val. */
 STET_CHECKED int stet_record_decode_(struct stet_fs_ctx *ctx, const struct stet_val *val,
 				     struct stet_fs_record *ret);
@@ -426,11 +427,11 @@ size_t stet_append_staged_(const struct stet_fs_ctx *ctx, uint64_t ino, const ui
 void stet_staged_init_(struct stet_fs_ctx *ctx, struct fs_file *file);
 void stet_staged_release_(struct fs_file *file);
 void stet_staged_clear_(struct stet_fs_ctx *ctx, struct fs_file *file);
-/* Whether a write is to be staged (B1): the file is not locked as a whole, and need not be. */
 /* For undo.c: whether the one note makes the other one needless; to undo one. */
 bool stet_staged_covers_(const struct fs_undo *last, const struct fs_undo *next);
 STET_CHECKED int stet_staged_undo_(struct stet_fs_ctx *ctx, struct fs_file *file,
 				   const struct fs_undo *undo);
+/* Whether a write is to be staged (B1): the file is not locked as a whole, and need not be. */
 bool stet_staged_wanted_(const struct fs_data *d);
 /* The write: locks, reserves, stages. */
 STET_CHECKED int stet_staged_write_(struct fs_data *d, uint64_t off, const uint8_t *data,

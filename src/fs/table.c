@@ -45,7 +45,7 @@ int stet_record_lock_(struct stet_fs_ctx *ctx, uint64_t table, const struct stet
 }
 
 int stet_record_range_lock_(struct stet_fs_ctx *ctx, uint64_t table, const struct stet_key *from,
-			    const struct stet_key *to)
+			    const struct stet_key *to, enum stet_lock_mode mode)
 {
 	bool to_end = stet_key_get_kind(to->b) != STET_KIND_RECORD;
 	const struct stet_lock_name name = stet_lock_records(
@@ -55,7 +55,7 @@ int stet_record_range_lock_(struct stet_fs_ctx *ctx, uint64_t table, const struc
 	if (stet_txn_level(ctx->txn) != STET_LEVEL_LOCKING ||
 	    stet_key_cmp(from->b, from->bytes, to->b, to->bytes) >= 0)
 		return 0;
-	return lock_records(ctx, &name, STET_LOCK_S);
+	return lock_records(ctx, &name, mode);
 }
 
 /* --- looking --- */
@@ -143,7 +143,7 @@ int stet_fs_record_count(struct stet_fs_ctx *ctx, uint64_t table, uint64_t *ret)
 
 	stet_key_kind(&from, table, STET_KIND_RECORD);
 	stet_key_kind(&to, table, STET_KIND_RECORD + 1);
-	rc = stet_record_range_lock_(ctx, table, &from, &to);
+	rc = stet_record_range_lock_(ctx, table, &from, &to, STET_LOCK_S);
 	if (!rc)
 		rc = stet_table_get_(ctx, table, STET_ATTR_EXISTS | STET_ATTR_COUNT_, &in);
 	if (!rc)

@@ -57,6 +57,7 @@ int stet_fs_bounds(uint64_t table, const struct stet_fs_limits *limits, struct s
 	struct stet_key key;
 	int rc;
 
+	ret->update = limits->update;
 	stet_key_kind(&ret->from, table, STET_KIND_RECORD);
 	stet_key_kind(&ret->to, table, STET_KIND_RECORD + 1);
 	if (limits->prefix.len > 0) {
@@ -195,7 +196,8 @@ static int note_seen(struct step *s)
 		stet_key_copy(&seen.to, &s->last);
 		key_behind(&seen.to);
 	}
-	rc = stet_record_range_lock_(s->ctx, s->table, &seen.from, &seen.to);
+	rc = stet_record_range_lock_(s->ctx, s->table, &seen.from, &seen.to,
+				     seen.update ? STET_LOCK_X : STET_LOCK_S);
 	if (!rc && !stet_state_is_created_(s->ctx, s->table))
 		rc = stet_txn_read_range(s->ctx->txn, &seen.from, &seen.to);
 	if (rc)

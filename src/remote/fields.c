@@ -236,6 +236,7 @@ void stet_wire_get_entry(struct stet_wire_in *in, struct stet_dir_entry *ret)
 #define BOUNDS_WITH_TO 0x10u
 #define BOUNDS_REVERSE 0x20u
 #define BOUNDS_KEYS_ONLY 0x40u
+#define BOUNDS_UPDATE 0x80u
 
 void stet_wire_put_bounds(struct stet_wire_out *out, const struct stet_bounds *bounds)
 {
@@ -246,7 +247,8 @@ void stet_wire_put_bounds(struct stet_wire_out *out, const struct stet_bounds *b
 		out, (b->prefix ? BOUNDS_PREFIX : 0) | (b->from ? BOUNDS_FROM : 0) |
 			     (b->to ? BOUNDS_TO : 0) | (b->after_from ? BOUNDS_AFTER_FROM : 0) |
 			     (b->with_to ? BOUNDS_WITH_TO : 0) | (b->reverse ? BOUNDS_REVERSE : 0) |
-			     (b->keys_only ? BOUNDS_KEYS_ONLY : 0));
+			     (b->keys_only ? BOUNDS_KEYS_ONLY : 0) |
+			     (b->update ? BOUNDS_UPDATE : 0));
 	stet_wire_put_blob(out, b->prefix, b->prefix ? b->prefix_len : 0);
 	stet_wire_put_blob(out, b->from, b->from ? b->from_len : 0);
 	stet_wire_put_blob(out, b->to, b->to ? b->to_len : 0);
@@ -261,6 +263,7 @@ void stet_wire_get_bounds(struct stet_wire_in *in, struct stet_bounds *ret)
 		.with_to = flags & BOUNDS_WITH_TO,
 		.reverse = flags & BOUNDS_REVERSE,
 		.keys_only = flags & BOUNDS_KEYS_ONLY,
+		.update = flags & BOUNDS_UPDATE,
 	};
 	ret->prefix = stet_wire_get_blob(in, &ret->prefix_len);
 	ret->from = stet_wire_get_blob(in, &ret->from_len);

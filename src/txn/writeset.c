@@ -422,6 +422,8 @@ bool stet_txn_own_buf(struct stet_txn *txn, const struct stet_key *key,
 }
 
 /* --- reading --- */
+/* That a key is absent raises read_max by nothing: what takes a key away changes its inode as well, and whoever says that
+ * it is absent has read that. Scans rely on the same. */
 static int read_below(struct stet_txn *txn, const struct stet_key *key, struct stet_val *ret)
 {
 	struct stet_engine *engine = txn->engine;

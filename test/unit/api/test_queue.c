@@ -4,6 +4,7 @@
 
 #include "base/random.h"
 
+#include <pthread.h>
 #include <stdlib.h>
 
 #define ITEMS 3000u
@@ -312,12 +313,60 @@ static void others_put_where_nothing_was(void **state)
 	stet_table_close(q.table);
 }
 
+struct taker {
+	struct queue *q;
+	pthread_t thread;
+	unsigned taken;
+};
+
+static void *take_in_turns(void *arg)
+{
+	const struct stet_bounds first = { .update = true };
+	struct taker *t = arg;
+	int64_t no = 0;
+
+	while (no >= 0) {
+		struct stet_txn *txn;
+
+		OK(stet_begin(t->q->vol, STET_BEGIN_LOCKING, &txn));
+		no = look(t->q, txn, &first);
+		if (no >= 0)
+			OK(del(t->q, txn, (unsigned)no));
+		OK(stet_commit(txn, STET_COMMIT_NOSYNC));
+		t->taken += no >= 0;
+	}
+	return NULL;
+}
+
+/* Who says that he will change what he reads gets it for himself: nobody has to start again. */
+static void takers_do_not_meet(void **state)
+{
+	struct queue q = open_queue(state);
+	struct taker taker[4];
+	unsigned all = 0;
+
+	fill(&q);
+	for (unsigned i = 0; i < 4; i++) {
+		taker[i] = (struct taker){ .q = &q };
+		assert_int_equal(pthread_create(&taker[i].thread, NULL, take_in_turns, &taker[i]),
+				 0);
+	}
+	for (unsigned i = 0; i < 4; i++) {
+		pthread_join(taker[i].thread, NULL);
+		all += taker[i].taken;
+	}
+	assert_int_equal(all, ITEMS);
+	assert_int_equal(unit_counter(q.vol, "deadlocks"), 0);
+	stet_table_close(q.table);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(taking_is_linear, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(what_is_passed_is_gone, unit_set_up,
 						unit_tear_down),
+		cmocka_unit_test_setup_teardown(takers_do_not_meet, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(others_put_where_nothing_was, unit_set_up,
 						unit_tear_down),
 	};
