@@ -788,7 +788,7 @@ STET_API_CHECKED ssize_t stet_get(struct stet_table *table, struct stet_txn *txn
 				  size_t key_len, void *buf, size_t cap, unsigned flags);
 
 #define STET_PUT_CREATE 0x1u  /* -EEXIST when there is such a record */
-#define STET_PUT_REPLACE 0x2u /* -ENOENT when there is none */
+#define STET_PUT_REPLACE 0x2u /* -ENOENT when there is none; not both (-EINVAL) */
 
 /** Sets the value of a record. flags: STET_PUT_. -E2BIG: the value is too long; -EBADF: opened O_RDONLY. */
 STET_API_CHECKED int stet_put(struct stet_table *table, struct stet_txn *txn, const void *key,

@@ -416,8 +416,9 @@ int stet_fs_record_put(struct stet_fs_ctx *ctx, uint64_t table, struct stet_fs_k
 	struct change c;
 	int rc;
 
-	if (flags & ~(STET_FS_RECORD_CREATE | STET_FS_RECORD_REPLACE))
-		return -EINVAL;
+	if (flags & ~(STET_FS_RECORD_CREATE | STET_FS_RECORD_REPLACE) ||
+	    flags == (STET_FS_RECORD_CREATE | STET_FS_RECORD_REPLACE))
+		return STET_FAIL(-EINVAL, "a record either is there or not: flags %x", flags);
 	if (len > STET_RECORD_SIZE_MAX)
 		return STET_FAIL(-E2BIG, "a value of %zu bytes", len);
 	rc = change_prepare(ctx, table, name, flags, false, len, &c);

@@ -365,8 +365,11 @@ static bool is_left_out(const struct stet_lock_name *name, enum stet_lock_mode m
 
 void stet_txn_deadlocked(struct stet_txn *txn)
 {
-	if (!txn->doomed)
+	if (!txn->doomed) {
 		txn->engine->stats.deadlocks++;
+		stet_text_puts(&txn->conflict, "a deadlock: it waited for one that waited for it, "
+					       "and was the youngest of those in the circle");
+	}
 	stet_txn_doom(txn, -EDEADLK);
 }
 

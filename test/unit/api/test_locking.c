@@ -283,8 +283,13 @@ static void *transfers(void *arg)
 			stet_file_close(file);
 			if (!rc)
 				rc = stet_commit(txn, i % 3 ? STET_COMMIT_NOSYNC : 0);
-			if (rc)
+			if (rc) {
+				char why[200] = "";
+
+				assert_true(stet_conflict_text(txn, why, sizeof(why)) > 0);
+				assert_non_null(strstr(why, "deadlock"));
 				stet_abort(txn);
+			}
 			assert_true(rc == 0 || rc == -EDEADLK); /* nothing else is in the way */
 			c->retries += rc != 0;
 		} while (rc);

@@ -93,6 +93,7 @@ static void handles(void **state)
 	FAILS(-ERANGE, stet_get(t, NULL, "a", 1, buf, 2, 0));
 	FAILS(-EINVAL, stet_get(t, NULL, "a", 0, buf, 2, 0));
 	FAILS(-EINVAL, stet_get(t, NULL, "a", 1, buf, 4, 0x80));
+	FAILS(-EINVAL, stet_put(t, NULL, "a", 1, "x", 1, STET_PUT_CREATE | STET_PUT_REPLACE));
 	OK(stet_statat(vol, NULL, STET_ROOT, "t", 0, &st));
 	assert_int_equal(st.mode, STET_S_IFTABLE | 0644);
 	assert_int_equal(st.size, 1);
