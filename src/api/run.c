@@ -87,13 +87,20 @@ static void queue_give_way(struct stet_api_queuing *q)
 	q->owner.age = q->open_owner.age = age_of(q);
 }
 
+/* Mostly it has never waited. */
+static void let_locks_go(struct stet_lock_owner *owner)
+{
+	if (owner->held_count > 0 || owner->waiting)
+		stet_lock_release_all(owner);
+}
+
 static void queue_end(struct stet_api_queuing *q)
 {
 	if (q->id == 0)
 		return;
 	stet_lock_owner_part(&q->owner);
-	stet_lock_release_all(&q->owner);
-	stet_lock_release_all(&q->open_owner);
+	let_locks_go(&q->owner);
+	let_locks_go(&q->open_owner);
 }
 
 static int try_plain(struct stet_api_op *op, bool read_only, stet_api_op_fn *fn, void *arg)
@@ -243,6 +250,22 @@ static int spill(struct stet_tx *tx)
 	return rc;
 }
 
+/* At LOCKING looking may have to wait, too. */
+static int look_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, stet_api_op_fn *after,
+		      void *arg, int64_t *since_ns)
+{
+	int rc;
+
+	while ((rc = after(op, arg)) == STET_WAIT) {
+		rc = wait_in_tx(op->tx, w, since_ns);
+		if (!rc)
+			rc = stet_api_wait_turn_(op->tx);
+		if (rc)
+			return rc;
+	}
+	return rc;
+}
+
 static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned flags,
 		     stet_api_op_fn *fn, stet_api_op_fn *after, void *arg)
 {
@@ -267,7 +290,7 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 		}
 	} while (rc == STET_WAIT);
 	if (!rc && after)
-		rc = after(op, arg);
+		rc = look_in_tx(op, w, after, arg, &since_ns);
 	if (rc)
 		let_go(op);
 	if (!rc && changes) {

@@ -428,6 +428,36 @@ static void reads_exclude_opens(void **state)
 	stet_ll_close_lock(vol, lock);
 }
 
+static void *set_times(void *arg)
+{
+	struct stet_setattr attr = { .set = STET_SET_MTIME, .mtime_ns = 5 };
+	struct call *c = arg;
+	struct stet_stat st;
+
+	c->rc = stet_ll_setattr(c->vol, c->txn, c->ino, &attr, 0, &st);
+	c->done = true;
+	return NULL;
+}
+
+/* At LOCKING a change and what it then tells are two steps: each waits. */
+static void looking_afterwards_waits(void **state)
+{
+	struct stet_volume *vol = volume(state);
+	struct call c = { .vol = vol, .ino = make(vol, NULL, "f") };
+	struct stet_txn *other;
+
+	OK(stet_begin(vol, STET_BEGIN_LOCKING, &other));
+	OK(stet_begin(vol, STET_BEGIN_LOCKING, &c.txn));
+	OK(stet_ll_setxattr(vol, other, c.ino, "user.x", "1", 1, 0));
+	pthread_create(&c.thread, NULL, set_times, &c);
+	while (!c.done && waiting_for(vol, c.txn) == 0)
+		unit_sleep_ms(1);
+	OK(stet_commit(other, 0));
+	pthread_join(c.thread, NULL);
+	assert_int_equal(c.rc, 0);
+	OK(stet_commit(c.txn, 0));
+}
+
 static void *read_file(void *arg)
 {
 	struct call *c = arg;
@@ -634,6 +664,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(who_gives_up_lets_others_through, unit_set_up,
 						unit_tear_down),
 		cmocka_unit_test_setup_teardown(deadlocks_of_both_kinds, unit_set_up,
+						unit_tear_down),
+		cmocka_unit_test_setup_teardown(looking_afterwards_waits, unit_set_up,
 						unit_tear_down),
 		cmocka_unit_test_setup_teardown(reads_exclude_opens, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(opens_give_way, unit_set_up, unit_tear_down),
