@@ -290,6 +290,13 @@ int stet_ll_set_limits(struct stet_volume *vol, const struct stet_ll_limits *lim
 /** What the transaction keeps counts as this user's (max_held_bytes). Those begun for a user are his anyway. */
 void stet_ll_set_user(struct stet_txn *txn, uint32_t uid);
 
+/**
+ * Drops a transaction that was begun for a user (stet_ll_act_as, a client), by its number: its calls give -ESTALE from
+ * then on. who: root and the user whose it is may; NULL: it is the server's own wish. 0, -ENOENT: there is none such;
+ * -EPERM; -EBUSY: it is being ended, or places data, just now; -EOPNOTSUPP: another process holds the volume.
+ */
+int stet_ll_end_transaction(struct stet_volume *vol, uint64_t id, const struct stet_ll_who *who);
+
 /// Serving other processes ///
 
 /* A process that holds a volume can let others use it: their stet_open finds it and speaks to it. It listens

@@ -211,8 +211,8 @@ enum stet_api_tx_state {
 	STET_API_TX_OPEN,
 	STET_API_TX_COMMITTING, /* calls give -EAGAIN */
 	STET_API_TX_FAILED,     /* commit failed: only abort is left */
-	STET_API_TX_EXPIRED,    /* it was open for too long: likewise, and nothing is left of it */
-	STET_API_TX_ENDED,      /* the public handle is gone; kept for files that name it */
+	STET_API_TX_EXPIRED, /* it was open for too long, or dropped: likewise, and nothing is left of it */
+	STET_API_TX_ENDED, /* the public handle is gone; kept for files that name it */
 };
 
 /* What a transaction did to the data of one inode (for the watch). */

@@ -33,7 +33,7 @@ struct stet_cursor {
 	struct stet_fs_bounds left;   /* behind the batch */
 	struct stet_fs_bounds before; /* what was left before it */
 	bool at_end;                  /* nothing is left behind it */
-	uint64_t given;               /* records */
+	uint64_t given;               /* records, since what was read ahead was read in vain */
 	uint64_t changes;             /* of in.tx, when the batch was read */
 	size_t next, count;           /* of item */
 	struct item item[BATCH_RECORDS];
@@ -165,6 +165,7 @@ static int check_batch(struct stet_cursor *c)
 		stet_fs_bounds_pass(&c->left, c->table->ino, key, c->reverse);
 	}
 	c->at_end = false;
+	c->given = 0; /* it goes on like that, perhaps: then reading ahead is in vain */
 	clear_batch(c);
 	return 0;
 }

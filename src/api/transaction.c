@@ -55,7 +55,8 @@ int stet_api_tx_usable_(const struct stet_tx *tx)
 	case STET_API_TX_ENDED:
 		return STET_FAIL(-ESTALE, "the transaction has ended");
 	case STET_API_TX_EXPIRED:
-		return STET_FAIL(-ESTALE, "the transaction was open for too long");
+		return STET_FAIL(-ESTALE, "the transaction was ended: it was open for too long, or "
+					  "somebody dropped it");
 	case STET_API_TX_COMMITTING:
 	case STET_API_TX_FAILED:
 		break;
@@ -352,6 +353,15 @@ int stet_api_check_limits_(struct stet_tx *tx)
 	return rc ? rc : check_held(tx);
 }
 
+/* What it has open gives -ESTALE from now on. */
+static void expire(struct stet_tx *tx)
+{
+	stet_api_assert_locked_(tx->vol);
+	tx->state = STET_API_TX_EXPIRED;
+	if (tx->txn)
+		end_below(tx);
+}
+
 int64_t stet_api_txs_expire_(struct stet_volume *vol)
 {
 	int64_t max_ns = vol->limits.max_age_ms > INT64_MAX / NS_PER_MS / 2
@@ -372,11 +382,38 @@ int64_t stet_api_txs_expire_(struct stet_volume *vol)
 			return tx->begun_ns + max_ns;
 		if (tx->spilling)
 			return now_ns; /* the end of that wakes the worker */
-		tx->state = STET_API_TX_EXPIRED;
-		if (tx->txn)
-			end_below(tx);
+		expire(tx);
 	}
 	return INT64_MAX;
+}
+
+int stet_ll_end_transaction(struct stet_volume *vol, uint64_t id, const struct stet_ll_who *who)
+{
+	struct stet_tx *found = NULL;
+	struct stet_list *pos;
+	int rc = stet_api_check_handle_(vol);
+
+	if (rc)
+		return rc;
+	stet_error_clear();
+	stet_api_lock_(vol);
+	STET_LIST_FOREACH(pos, &vol->txs) {
+		struct stet_tx *tx = stet_container_of(pos, struct stet_tx, link);
+
+		if (tx->id == id && tx->for_user && !tx->internal)
+			found = tx;
+	}
+	if (!found)
+		rc = STET_FAIL(-ENOENT, "there is no such transaction");
+	else if (who && who->uid != 0 && who->uid != found->uid)
+		rc = STET_FAIL(-EPERM, "the transaction belongs to another user");
+	else if (found->spilling ||
+		 (found->state != STET_API_TX_OPEN && found->state != STET_API_TX_FAILED))
+		rc = STET_FAIL(-EBUSY, "the transaction is being ended, or places data just now");
+	else
+		expire(found);
+	stet_api_unlock_(vol);
+	return rc;
 }
 
 void stet_abort(struct stet_tx *txn)

@@ -273,12 +273,37 @@ static int commit(struct stet_fuse_connection *c, const struct stet_fuse_wire *i
 	return rc;
 }
 
+/* A transaction that a program has begun by the library can be dropped, not committed, by its number. */
+static bool is_client_s(struct stet_fuse_connection *c, const struct stet_fuse_wire *in,
+			int *ret_rc)
+{
+	const struct stet_ll_who who = { .uid = c->peer.uid,
+					 .gid = c->peer.gid,
+					 .pid = c->peer.pid };
+	struct stet_fuse_view *view = stet_fuse_view_find_(c->server, in->id);
+	int rc;
+
+	if (view)
+		stet_fuse_view_put_(c->server, view);
+	if (view || in->kind != STET_FUSE_WIRE_ABORT)
+		return false;
+	rc = stet_ll_end_transaction(c->server->vol, in->id, &who);
+	if (rc == -ENOENT)
+		return false;
+	*ret_rc = stet_fuse_answer_(c, rc, rc ? stet_error_text() : NULL);
+	return true;
+}
+
 static int do_end(struct stet_fuse_connection *c, const struct stet_fuse_wire *in)
 {
 	struct stet_fuse_wire head = { 0 };
 	struct stet_fuse_view_end end = { 0 };
+	struct stet_fuse_view *view;
 	int rc = 0;
-	struct stet_fuse_view *view = view_of(c, in->id, &rc);
+
+	if (is_client_s(c, in, &rc))
+		return rc;
+	view = view_of(c, in->id, &rc);
 
 	if (!view)
 		return rc;

@@ -203,6 +203,7 @@ static int64_t go_back_locked(struct stet_remote_cursor *cursor, bool *ret_skip)
 	if (!cursor->in_txn || cursor->count == 0 || cursor->changes == cursor->h.vol->changes)
 		return 0;
 	cursor->count = 0;
+	cursor->given = 0; /* as the library does: what was read ahead was read in vain */
 	cursor->more = true;
 	*ret_skip = true;
 	return seek_locked(cursor, cursor->last, cursor->last_len);

@@ -12,7 +12,8 @@
  *	full_test save DIR MIB FILES CACHE_MIB EVERY  the same after a savepoint, with another one after each
  *	                                   EVERY files and MiB, and rolled back to the first
  *	full_test abort DIR MIB FILES CHANGES  what aborting so many changes takes in a volume of that size
- *	full_test queue DIR RECORDS        a table of so many records: the first one taken until none is left; cost of each
+ *	full_test queue DIR RECORDS        a table of so many records: all read, or changed as they are read, both ways, and
+ *	                                   the first one taken until none is left; cost of each
  *	full_test dir DIR FILES            one directory: create, list, look up, delete; cost per operation
  *
  * Each ends with a check of the volume, and fails (exit 1) on the first difference. All that are told a cache
@@ -699,6 +700,33 @@ static double take_all(struct stet_volume *vol, struct stet_table *table, uint64
 	return (now() - start) * 1e6 / (double)records;
 }
 
+/* Goes through all in a transaction, and puts each again if it is to be changed. */
+static double go_through(struct stet_volume *vol, struct stet_table *table, uint64_t records,
+			 bool reverse, bool changes)
+{
+	const struct stet_bounds bounds = { .reverse = reverse };
+	struct stet_cursor *cursor;
+	struct stet_record record;
+	struct stet_txn *txn;
+	double start = now();
+	uint64_t n = 0;
+	char key[32];
+
+	need(stet_begin(vol, 0, &txn), "begin");
+	need(stet_cursor_open(table, txn, &bounds, &cursor), "cursor");
+	while (stet_cursor_next(cursor, &record) == 1) {
+		name_of(key, reverse ? records - 1 - n : n);
+		if (changes)
+			need(stet_put(table, txn, key, strlen(key), "x", 1, 0), "put");
+		n++;
+	}
+	stet_cursor_close(cursor);
+	if (n != records)
+		die("queue", "the count differs");
+	stet_abort(txn);
+	return (now() - start) * 1e6 / (double)records;
+}
+
 static void run_queue(const char *dir, uint64_t records)
 {
 	struct stet_volume *vol = make_volume(dir, 256 + records / 500, 64);
@@ -706,7 +734,7 @@ static void run_queue(const char *dir, uint64_t records)
 	struct stet_table *table;
 	struct stet_txn *txn;
 	uint64_t left;
-	double t[2];
+	double t[2], through[4];
 
 	need(stet_table_open(vol, NULL, STET_ROOT, "queue", O_RDWR | O_CREAT, 0644, &table),
 	     "table");
@@ -720,13 +748,17 @@ static void run_queue(const char *dir, uint64_t records)
 			     "put");
 		}
 		need(stet_commit(txn, 0), "commit");
+		for (int i = 0; i < 4 && !each; i++)
+			through[i] = go_through(vol, table, records, i & 1, i & 2);
 		t[each] = take_all(vol, table, records, each);
 	}
 	need(stet_count(table, NULL, NULL, &left), "count");
 	if (left != 0)
 		die("queue", "records are left");
-	printf("%llu records, us to take one: in one transaction %.2f, in one for each %.2f\n",
-	       (unsigned long long)records, t[0], t[1]);
+	printf("%llu records, us for one: read %.2f, backwards %.2f; changed %.2f, backwards %.2f; "
+	       "the first one taken in one transaction %.2f, in one for each %.2f\n",
+	       (unsigned long long)records, through[0], through[1], through[2], through[3], t[0],
+	       t[1]);
 	stet_table_close(table);
 	finish(vol);
 }

@@ -433,6 +433,30 @@ def test_who_waits_holds_nothing(mount):
     equal(sorted(os.listdir(mount.dir)), ["a", "a2", "his2"])
 
 
+def test_dropped_by_number(mount):
+    """What txns shows can be dropped, by root and by whose it is."""
+    vol = Volume(mount.image)
+    txn = vol.begin(SNAPSHOT)
+    vol.write("f", b"never", txn)
+    number = str(LIB.stet_transaction_id(txn))
+
+    def of_another():
+        ran = subprocess.run([STETFS, "abort", mount.dir, number], capture_output=True, check=False)
+        equal(ran.returncode, 1)
+        check(b"belongs to another user" in ran.stderr, ran.stderr)
+    as_user(of_another)
+    mount.run("commit", mount.dir, number, code=1)
+    mount.run("abort", mount.dir, number)
+    mount.run("abort", mount.dir, number, code=1)
+    equal(vol.mkdir("d", txn), -errno.ESTALE)
+    check("dropped" in text(), text())
+    commit(txn, -errno.ESTALE)
+    LIB.stet_abort(txn)
+    equal(open_transactions(mount), 0)
+    vol.write("f", b"free")
+    vol.close()
+
+
 def test_attributes_of_tables(mount):
     """A table has attributes as a file has, by either way."""
     mount.run("table", f"{mount.image}:/t", "create")

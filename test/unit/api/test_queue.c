@@ -313,6 +313,32 @@ static void others_put_where_nothing_was(void **state)
 	stet_table_close(q.table);
 }
 
+/* A cursor whose transaction changes each record that it gives reads little ahead in vain. */
+static void changing_what_is_given(void **state)
+{
+	const struct stet_bounds back = { .reverse = true };
+	struct unit_volume *u = *state;
+	struct queue q = open_queue(state);
+	struct stet_cursor *cursor;
+	struct stet_record record;
+	struct stet_txn *txn;
+	uint64_t hits;
+	unsigned n = 0;
+
+	fill(&q);
+	unit_checkpoint(u->local);
+	OK(stet_begin(q.vol, STET_BEGIN_SNAPSHOT, &txn));
+	hits = unit_counter(q.vol, "node_hits");
+	OK(stet_cursor_open(q.table, txn, &back, &cursor));
+	while (stet_cursor_next(cursor, &record) == 1)
+		OK(put(&q, txn, ITEMS - 1 - n++));
+	stet_cursor_close(cursor);
+	assert_int_equal(n, ITEMS);
+	assert_true(unit_counter(q.vol, "node_hits") - hits < 40 * ITEMS);
+	stet_abort(txn);
+	stet_table_close(q.table);
+}
+
 struct taker {
 	struct queue *q;
 	pthread_t thread;
@@ -365,6 +391,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(taking_is_linear, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(what_is_passed_is_gone, unit_set_up,
+						unit_tear_down),
+		cmocka_unit_test_setup_teardown(changing_what_is_given, unit_set_up,
 						unit_tear_down),
 		cmocka_unit_test_setup_teardown(takers_do_not_meet, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(others_put_where_nothing_was, unit_set_up,
