@@ -401,7 +401,7 @@ static int read_one(struct caller *c, struct stet_txn *txn, struct stet_table *t
 	char buf[4];
 	ssize_t n = 0;
 
-	switch (what_to_read) {
+	switch ((enum what)what_to_read) {
 	case A_RECORD:
 		n = stet_get(table, txn, "hot", 3, buf, 1, 0);
 		break;
@@ -450,7 +450,7 @@ static void change_one(struct stet_volume *vol, struct stet_table *table, struct
 {
 	struct stet_setattr attr = { .set = STET_SET_MODE, .mode = 0600 };
 
-	switch (what_to_read) {
+	switch ((enum what)what_to_read) {
 	case A_RECORD:
 		OK(stet_put(table, NULL, "hot", 3, "1", 1, 0));
 		break;
