@@ -264,7 +264,7 @@ static void who_gives_up_lets_others_through(void **state)
 	OK(stet_begin(vol, STET_BEGIN_SNAPSHOT, &txn));
 	OK(lock_now(vol, NULL, ino, 0, &held));
 	FAILS(-EINPROGRESS,
-	      stet_ll_open_lock(vol, txn, ino, 0, 30, answer_lock, &late, NULL, NULL));
+	      stet_ll_open_lock(vol, txn, ino, 0, 300, answer_lock, &late, NULL, NULL));
 	FAILS(-EINPROGRESS,
 	      stet_ll_open_lock(vol, NULL, ino, 0, 9000, answer_lock, &granted[0], &none, NULL));
 	assert_int_equal(wait_answer(&late), -EBUSY);
