@@ -79,19 +79,19 @@ static void queue_begin(struct stet_api_op *op)
 	stet_txn_stand_in(op->ctx.txn, &q->owner);
 }
 
+/* Mostly it has never waited. */
+static void let_locks_go(struct stet_lock_owner *owner)
+{
+	if (owner->held_count > 0 || owner->waiting)
+		stet_lock_release_all(owner);
+}
+
 static void queue_give_way(struct stet_api_queuing *q)
 {
 	stet_lock_release_all(&q->owner);
 	stet_lock_release_all(&q->open_owner);
 	q->gave_way++;
 	q->owner.age = q->open_owner.age = age_of(q);
-}
-
-/* Mostly it has never waited. */
-static void let_locks_go(struct stet_lock_owner *owner)
-{
-	if (owner->held_count > 0 || owner->waiting)
-		stet_lock_release_all(owner);
 }
 
 static void queue_end(struct stet_api_queuing *q)
@@ -119,13 +119,18 @@ static int try_plain(struct stet_api_op *op, bool read_only, stet_api_op_fn *fn,
 	return rc;
 }
 
+/* Who waits for room keeps nobody waiting meanwhile: what makes room may need these locks. */
 static int wait_plain(struct stet_api_op *op, struct stet_api_waiter *w)
 {
-	const struct stet_api_queuing *q = op->queuing;
+	struct stet_api_queuing *q = op->queuing;
 
 	stet_api_assert_locked_(op->vol);
 	w->for_lock = q->id && (stet_lock_waits(&q->owner, &w->ticket) ||
 				stet_lock_waits(&q->open_owner, &w->ticket));
+	if (!w->for_lock && q->id) {
+		let_locks_go(&q->owner);
+		let_locks_go(&q->open_owner);
+	}
 	return stet_api_wait_op_(op->vol, w, INT64_MAX);
 }
 
