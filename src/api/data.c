@@ -30,9 +30,6 @@ static int make_plan(struct stet_api_op *op, void *arg)
 	struct plan *p = arg;
 	int rc = stet_api_read_gate_(op, p->ino);
 
-	p->pieces = 0;
-	p->done = 0;
-	p->pin = NULL;
 	if (rc)
 		return rc;
 	return stet_fs_read_plan(&op->ctx, p->ino, p->off, p->len, p->buf, p->piece, READ_PIECES,
@@ -43,8 +40,12 @@ static int make_plan(struct stet_api_op *op, void *arg)
 static int read_some(struct stet_volume *vol, struct stet_tx *tx, unsigned flags, struct plan *p,
 		     bool *ret_cut)
 {
-	int rc = stet_api_run_(vol, tx, flags | STET_API_READ, make_plan, NULL, p);
+	int rc;
 
+	p->pieces = 0;
+	p->done = 0;
+	p->pin = NULL;
+	rc = stet_api_run_(vol, tx, flags | STET_API_READ, make_plan, NULL, p);
 	for (size_t i = 0; i < p->pieces && !rc; i++)
 		rc = stet_cache_fill(vol->device, &p->piece[i]);
 	if (p->pin) {
@@ -102,8 +103,6 @@ ssize_t stet_api_read_(struct stet_volume *vol, struct stet_tx *tx, uint64_t ino
 	p.buf = buf;
 	if (tx)
 		return read_all(vol, tx, flags, &p);
-	p.pieces = 0;
-	p.pin = NULL;
 	rc = read_some(vol, NULL, flags, &p, &cut);
 	if (rc)
 		return rc;
