@@ -18,7 +18,8 @@
  * I7. Tickets are fired last, when all is consistent: what they call may come back here.
  * I8. An exclusive lock of a whole name that has no head is a lone one (lone.h). Whoever else asks
  *     for the name makes a head with a grant for the lone owner first; the lone entry stays until
- *     release.
+ *     release. It stands for all names of its hash, and is counted until the first of them has a head; so
+ *     a hash of which there are heads gets none.
  * I9. Paired owners are one node of one waits-for graph over both managers: that of the first manager stands
  *     for both, its waits are those of both, and as a victim it gives up the waits of both. So a call
  *     settles both managers, and fires the tickets of both; I3, I4 and I7 hold for both together. The marks
@@ -36,11 +37,15 @@
 
 /* --- heads --- */
 
+/* Nobody can say which names meet: what the sub is mixed with must not be known either, or whoever makes many
+ * objects chooses for each a sub that makes all their hashes one. */
 static uint64_t name_hash(const struct stet_locks *locks, const struct stet_lock_name *name)
 {
-	uint64_t h = stet_mix64(name->object << 3 | (uint64_t)name->class);
+	uint64_t secret = locks->secret;
+	uint64_t h = stet_mix64((name->object << 3 | (uint64_t)name->class) ^ secret);
 
-	return stet_mix64(stet_mix64(h ^ name->sub ^ locks->secret) + locks->secret);
+	h = stet_mix64(h + secret) ^ name->sub;
+	return stet_mix64(stet_mix64(h) + secret);
 }
 
 static struct lock_head *find_head(struct stet_locks *locks, const struct stet_lock_name *name)
@@ -270,6 +275,7 @@ static int make_real(struct stet_locks *locks, struct stet_lock_owner *owner,
 		     const struct stet_lock_name *name)
 {
 	const struct lock_grant whole = { .owner = owner, .mode = STET_LOCK_X, .whole = true };
+	bool counted = !stet_hash_find(&locks->heads, name_hash(locks, name));
 	struct lock_head *head;
 	struct lock_grant *g;
 	int rc = stet_lock_copy_(&whole, &g);
@@ -282,8 +288,10 @@ static int make_real(struct stet_locks *locks, struct stet_lock_owner *owner,
 		return rc;
 	}
 	stet_lock_add_(locks, head, g);
-	owner->held_count--; /* counted as a lone one before */
-	locks->lone_count--;
+	if (counted) {
+		owner->held_count--;
+		locks->lone_count--;
+	}
 	return 0;
 }
 
@@ -292,7 +300,8 @@ static int try_lone(const struct lock_grant *want, const struct stet_lock_name *
 {
 	struct stet_lock_owner *owner = want->owner;
 	struct stet_locks *locks = owner->locks;
-	struct stet_lock_owner *holder = stet_lone_find(&locks->lone, name_hash(locks, name));
+	uint64_t hash = name_hash(locks, name);
+	struct stet_lock_owner *holder = stet_lone_find(&locks->lone, hash);
 	int rc;
 
 	if (holder == owner)
@@ -301,7 +310,7 @@ static int try_lone(const struct lock_grant *want, const struct stet_lock_name *
 		rc = make_real(locks, holder, name);
 		return rc ? rc : 1;
 	}
-	if (want->mode != STET_LOCK_X || !want->whole)
+	if (want->mode != STET_LOCK_X || !want->whole || stet_hash_find(&locks->heads, hash))
 		return 1;
 	return make_lone(owner, name);
 }

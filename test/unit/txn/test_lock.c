@@ -16,6 +16,7 @@
 
 #include <cmocka.h>
 
+#include "base/hash.h"
 #include "base/random.h"
 
 #define SECRET 0x5eed
@@ -976,15 +977,94 @@ static void test_order_is_no_weapon(void **state)
 	pthread_attr_destroy(&attr);
 }
 
+/* As lock.c does; the test below notices when it is another one. */
+static uint64_t hash_of_object(uint64_t object)
+{
+	uint64_t h = stet_mix64((object << 3 | STET_LOCK_NAME) ^ SECRET);
+
+	return stet_mix64(h + SECRET);
+}
+
+static struct stet_lock_name name_in(uint64_t dir, uint64_t sub)
+{
+	return (struct stet_lock_name){
+		.object = dir, .sub = sub, .to = UINT64_MAX, .class = STET_LOCK_NAME
+	};
+}
+
+/* Who knows the numbers of many directories does not find a name for each so that all meet in the tables. */
+static void test_names_are_no_weapon(void **state)
+{
+	struct stet_lock_owner a;
+	struct stet_locks *locks;
+	struct stet_lock_name first = name_in(1, stet_mix64(1 << 3 | STET_LOCK_NAME));
+
+	(void)state;
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
+	stet_lock_owner_init(&a, locks, 1);
+	assert_int_equal(stet_lock_acquire(&a, &first, STET_LOCK_X, false, NULL, NULL), 0);
+	for (uint64_t i = 2; i < 10; i++) {
+		struct stet_lock_name n = name_in(i, stet_mix64(i << 3 | STET_LOCK_NAME));
+
+		assert_false(stet_lock_held(&a, &n, STET_LOCK_X));
+	}
+	stet_lock_release_all(&a);
+	stet_locks_destroy(locks);
+}
+
+/* Names that meet by chance are held together, and count as what they are. */
+static void test_names_that_meet(void **state)
+{
+	struct stet_lock_owner a, b;
+	struct stet_locks *locks;
+	struct stet_lock_name n[3];
+
+	(void)state;
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
+	stet_lock_owner_init(&a, locks, 1);
+	stet_lock_owner_init(&b, locks, 2);
+	for (unsigned i = 0; i < 3; i++)
+		n[i] = name_in(10 + i, hash_of_object(10 + i));
+	assert_int_equal(stet_lock_acquire(&a, &n[0], STET_LOCK_X, false, NULL, NULL), 0);
+	assert_true(stet_lock_held(&a, &n[2], STET_LOCK_X)); /* they do meet */
+	assert_int_equal(a.held_count, 1);
+	for (unsigned i = 0; i < 3; i++) {
+		assert_int_equal(stet_lock_acquire(&b, &n[i], STET_LOCK_S, false, NULL, NULL),
+				 -EBUSY);
+		assert_int_equal(a.held_count, i + 1);
+		assert_int_equal(stet_locks_count(locks), i + 1);
+	}
+	stet_lock_release_all(&a);
+	assert_int_equal(stet_locks_count(locks), 0);
+	/* one has a head: another of that hash gets no lone lock */
+	assert_int_equal(stet_lock_acquire(&b, &n[0], STET_LOCK_S, false, NULL, NULL), 0);
+	assert_int_equal(stet_lock_acquire(&a, &n[1], STET_LOCK_X, false, NULL, NULL), 0);
+	assert_int_equal(stet_lock_acquire(&b, &n[1], STET_LOCK_S, false, NULL, NULL), -EBUSY);
+	assert_int_equal(a.held_count, 1);
+	stet_locks_check(locks);
+	stet_lock_release_all(&a);
+	stet_lock_release_all(&b);
+	assert_int_equal(stet_locks_count(locks), 0);
+	stet_locks_destroy(locks);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_random),  cmocka_unit_test(test_fairness),
-		cmocka_unit_test(test_upgrade), cmocka_unit_test(test_youngest),
-		cmocka_unit_test(test_merge),   cmocka_unit_test(test_phantom),
-		cmocka_unit_test(test_all),     cmocka_unit_test(test_queue_of_ranges),
-		cmocka_unit_test(test_many),    cmocka_unit_test(test_long_queue),
-		cmocka_unit_test(test_pair),    cmocka_unit_test(test_order_is_no_weapon),
+		cmocka_unit_test(test_random),
+		cmocka_unit_test(test_fairness),
+		cmocka_unit_test(test_upgrade),
+		cmocka_unit_test(test_youngest),
+		cmocka_unit_test(test_merge),
+		cmocka_unit_test(test_phantom),
+		cmocka_unit_test(test_all),
+		cmocka_unit_test(test_queue_of_ranges),
+		cmocka_unit_test(test_many),
+		cmocka_unit_test(test_long_queue),
+		cmocka_unit_test(test_pair),
+		cmocka_unit_test(test_order_is_no_weapon),
+		cmocka_unit_test(test_names_are_no_weapon),
+		cmocka_unit_test(test_names_that_meet),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
