@@ -301,6 +301,8 @@ int stet_swap_out_(struct stet_job *job)
 		rc = build(&o);
 	if (!rc)
 		rc = reserve(job);
+	if (!rc) /* later nothing may fail that says whether there is something to come back to */
+		rc = stet_vec_reserve(&job->point->out_nodes, job->out_new.n);
 	release_bufs(&o.bufs);
 	stet_buf_release(&o.bytes);
 	return rc;
@@ -325,9 +327,9 @@ void stet_swap_done_(struct stet_job *job)
 	struct stet_txn *txn = job->txn;
 	struct stet_undo_list *finals = &txn->saves.finals;
 
-	for (size_t i = 0; i < job->out_new.n; i++)
-		stet_ignore(stet_vec_push(&job->point->out_nodes, job->out_new.v[i].addr),
-			    "without memory the blocks stay held until the next open");
+	for (size_t i = 0; i < job->out_new.n; i++) /* there is room */
+		job->point->out_nodes.v[i] = job->out_new.v[i].addr;
+	job->point->out_nodes.n = job->out_new.n;
 	for (size_t i = 0; i < finals->list.n; i++)
 		own(job->point, finals->list.v[i]->old);
 	stet_undo_free_(txn, finals, 0, true);

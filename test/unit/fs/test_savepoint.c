@@ -1,6 +1,7 @@
 /* test_savepoint.c - what savepoints and aborting cost, in counts and not in time; sets of ranges. */
 #include "unit.h"
 
+#include "base/mem.h"
 #include "fs/fs_internal.h"
 
 /* --- ranges, against one byte a number --- */
@@ -144,6 +145,77 @@ static void places_come_back(void **state)
 	unit_destroy(u);
 }
 
+/* --- without memory --- */
+
+static void make_some(struct unit *u, struct stet_txn *txn, const char *prefix)
+{
+	for (unsigned i = 0; i < 40; i++) {
+		char name[16];
+
+		snprintf(name, sizeof(name), "%s%u", prefix, i);
+		assert_int_equal(unit_make(u, txn, STET_ROOT_INO, name, S_IFREG | 0644, NULL), 0);
+	}
+}
+
+/* That allocation, and all later ones, fail. 1: it has spilled. */
+static int spill_without_memory(struct unit *u, struct stet_txn *txn, int64_t fail_after)
+{
+	struct stet_job *job;
+	int rc;
+
+	stet_mem_fail_after(fail_after);
+	rc = stet_txn_spill(txn, &job);
+	if (rc == 1) {
+		stet_job_perform(job);
+		stet_engine_finish(u->engine, job);
+	}
+	return rc;
+}
+
+/* False: nothing failed. */
+static bool spill_and_come_back(struct unit *u, int64_t fail_after)
+{
+	struct stet_txn *txn = unit_begin(u, STET_LEVEL_SNAPSHOT);
+	uint64_t early, late, ino;
+	bool failed;
+	int rc;
+
+	assert_int_equal(stet_txn_savepoint(txn, &early), 0);
+	make_some(u, txn, "a");
+	rc = spill_without_memory(u, txn, fail_after);
+	failed = stet_mem_count() >= (uint64_t)fail_after;
+	stet_mem_fail_after(-1);
+	assert_true(rc == 1 || rc == -ENOMEM);
+	if (rc == 1) {
+		assert_int_equal(stet_txn_savepoint(txn, &late), 0);
+		make_some(u, txn, "b");
+		unit_spill(u, txn);
+		make_some(u, txn, "c");
+		unit_spill(u, txn);
+		assert_int_equal(stet_txn_rollback_to(txn, late), 0);
+		assert_int_equal(unit_lookup(u, txn, STET_ROOT_INO, "a7", &ino), 0);
+		assert_int_equal(unit_lookup(u, txn, STET_ROOT_INO, "b7", &ino), -ENOENT);
+		assert_int_equal(stet_txn_rollback_to(txn, early), 0);
+		assert_int_equal(unit_lookup(u, txn, STET_ROOT_INO, "a7", &ino), -ENOENT);
+	}
+	unit_end(txn);
+	return failed;
+}
+
+/* A spill for which some memory is missing fails, or can be come back over like any other. */
+static void spills_without_memory(void **state)
+{
+	const struct unit_options small = { .size_bytes = UINT64_C(64) << 20, .spill_bytes = 4096 };
+	struct unit *u = unit_create(&small);
+	int64_t n = 1;
+
+	(void)state;
+	while (spill_and_come_back(u, n))
+		n++;
+	assert_true(n > 10);
+	unit_destroy(u);
+}
+
 /* --- aborting --- */
 
 static uint64_t nodes_looked_at(struct unit *u)
@@ -200,6 +272,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(ranges_like_bytes),
 		cmocka_unit_test(places_come_back),
+		cmocka_unit_test(spills_without_memory),
 		cmocka_unit_test(aborting_costs_what_was_changed),
 	};
 
