@@ -4,7 +4,7 @@
  * and its waits (a queue, lock_wait.c).
  *
  * I1. A head exists while it has a grant or a wait. Probes wait on a head only while something is
- *     in their way; they hold nothing, and no place in the queue.
+ *     in their way; they hold nothing, and no place in the queue. Those given up go with the next one.
  * I2. Waits that are upgrades (K2) stand before all others, and look at grants only; the others also wait
  *     for the conflicting waits before them. What is an upgrade is decided when it asks.
  * I3. Whatever can be granted has been granted when a public call returns: settle works a queue off
@@ -368,6 +368,19 @@ int stet_lock_acquire(struct stet_lock_owner *owner, const struct stet_lock_name
 	return rc;
 }
 
+/* Nobody tells of a ticket that was cancelled (I1). There are few probes: they are for work in the background. */
+static void drop_cancelled(struct lock_head *head)
+{
+	struct stet_list *pos, *tmp;
+
+	STET_LIST_FOREACH_SAFE(pos, tmp, &head->probes) {
+		struct lock_probe *p = stet_container_of(pos, struct lock_probe, of_head);
+
+		if (stet_ticket_queue_empty(&p->queue))
+			stet_lock_end_probe_(p);
+	}
+}
+
 static int queue_probe(const struct stet_locks *locks, struct lock_head *head,
 		       const struct lock_grant *want, struct stet_ticket *ticket)
 {
@@ -376,6 +389,7 @@ static int queue_probe(const struct stet_locks *locks, struct lock_head *head,
 
 	if (rc)
 		return rc;
+	drop_cancelled(head);
 	p = stet_calloc(1, sizeof(*p));
 	if (!p)
 		return STET_FAIL(-ENOMEM, "no memory for a wait");

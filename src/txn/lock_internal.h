@@ -118,6 +118,7 @@ void stet_lock_end_wait_(struct stet_locks *locks, struct stet_lock_wait *w, boo
 			 struct stet_ticket_queue *fire);
 void stet_lock_give_up_(struct stet_locks *locks, struct stet_lock_owner *owner,
 			struct stet_ticket_queue *tell);
+void stet_lock_end_probe_(struct lock_probe *p); /* its queue is empty */
 /* The one that stands for the pair of owners (I9). */
 static inline struct stet_lock_owner *stet_lock_node_(struct stet_lock_owner *owner)
 {

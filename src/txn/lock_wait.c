@@ -153,6 +153,13 @@ static bool takes_all(const struct gone *gone, const struct stet_lock_wait *w)
 		stet_bound_cmp(&gone->span.to, &span->to) <= 0);
 }
 
+void stet_lock_end_probe_(struct lock_probe *p)
+{
+	stet_list_del(&p->of_head);
+	stet_lock_free_(p->want);
+	stet_free(p);
+}
+
 static void work_probes(struct stet_locks *locks, struct lock_head *head, const struct gone *gone)
 {
 	struct stet_list *pos, *tmp;
@@ -165,9 +172,7 @@ static void work_probes(struct stet_locks *locks, struct lock_head *head, const 
 		     stet_lock_queued_blocker_(head, &head->waits, p->want)))
 			continue;
 		stet_list_splice_tail(&locks->probes.list, &p->queue.list);
-		stet_list_del(&p->of_head);
-		stet_lock_free_(p->want);
-		stet_free(p);
+		stet_lock_end_probe_(p);
 	}
 }
 

@@ -7,6 +7,7 @@
  */
 #include "txn/lock.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -1048,6 +1049,32 @@ static void test_names_that_meet(void **state)
 	stet_locks_destroy(locks);
 }
 
+/* Who asks again and again, and each time gives up waiting, leaves nothing behind. */
+static void test_given_up_probes(void **state)
+{
+	struct stet_lock_owner a;
+	struct stet_locks *locks;
+	struct stet_lock_name n = name_in(10, 1);
+	struct stet_ticket t;
+	size_t before;
+
+	(void)state;
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
+	stet_lock_owner_init(&a, locks, 1);
+	stet_ticket_init(&t, NULL, NULL);
+	assert_int_equal(ASK(&a, n, X, &t), 0);
+	before = mallinfo2().uordblks;
+	for (unsigned i = 0; i < 1000; i++) {
+		stet_ticket_init(&t, NULL, NULL);
+		assert_int_equal(stet_lock_probe(locks, NULL, &n, STET_LOCK_S, true, &t, NULL),
+				 STET_WAIT);
+		stet_ticket_cancel(&t);
+	}
+	assert_in_range(mallinfo2().uordblks - before, 0, 4096);
+	stet_lock_release_all(&a);
+	stet_locks_destroy(locks);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -1065,6 +1092,7 @@ int main(void)
 		cmocka_unit_test(test_order_is_no_weapon),
 		cmocka_unit_test(test_names_are_no_weapon),
 		cmocka_unit_test(test_names_that_meet),
+		cmocka_unit_test(test_given_up_probes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
