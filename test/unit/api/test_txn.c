@@ -313,7 +313,7 @@ static void limits(void **state)
 	OK(stet_commit(ours, 0));
 }
 
-#define MANY 15000 /* more than the limits of these tests let pass */
+#define MANY 8000 /* more than the limits of these tests let pass */
 
 /* Names that are not there. How many could be looked up before the limit. */
 static unsigned look_up_many(struct stet_volume *vol, struct stet_txn *txn)
@@ -369,7 +369,7 @@ static unsigned save_many(struct stet_volume *vol, struct stet_txn *txn)
 static void locks_are_limited(void **state)
 {
 	struct stet_volume *vol = volume(state);
-	struct stet_ll_limits some = { .max_staged_bytes = 1 << 20 };
+	struct stet_ll_limits some = { .max_staged_bytes = 512 << 10 };
 	struct stet_txn *txn;
 	unsigned n;
 
@@ -393,7 +393,7 @@ static void locks_are_limited(void **state)
 static void what_a_user_may_hold(void **state)
 {
 	struct stet_volume *vol = volume(state);
-	struct stet_ll_limits some = { .max_held_bytes = 512 << 10 };
+	struct stet_ll_limits some = { .max_held_bytes = 256 << 10 };
 	struct stet_ll_who who = { .uid = geteuid() + 12, .gid = 13, .pid = 14 };
 	struct stet_txn *one, *two, *of_another, *ours;
 	unsigned n, m;
