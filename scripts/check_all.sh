@@ -33,7 +33,7 @@ run plain "${CC:-gcc}" "${BUILD:-build}" "" ""
 # Under the sanitizers the random tests run shorter: what counts there is each path, not their number.
 export MODEL_OPS="${MODEL_OPS:-1000}" CRASH_RUNS="${CRASH_RUNS:-4}" FAULT_RUNS="${FAULT_RUNS:-1}" \
 	MUTATIONS="${MUTATIONS:-400}" HISTORY_TXNS="${HISTORY_TXNS:-10000}" WHO_RUNS="${WHO_RUNS:-2000}" \
-	REVERT_RUNS="${REVERT_RUNS:-30}"
+	REVERT_RUNS="${REVERT_RUNS:-12}"
 run asan clang build-asan "-Db_sanitize=address,undefined -Db_lundef=false -Dparanoid=true" \
 	"unit model history crash image examples"
 run tsan gcc build-tsan "-Db_sanitize=thread -Db_lundef=false" "api history"
