@@ -18,6 +18,9 @@
  * C7. At worst each key of the delta lies in another leaf, which is written anew and whose old place comes free two
  *     checkpoints later. One comes before that passes half of the free segments; operations wait for it at three
  *     quarters.
+ * C8. When nothing was ordered since the last checkpoint, this one has the same cut, but other nodes, if the cleaner has
+ *     moved some. Then "died at this cut" does not say whether a view at it needs a block, so views of the older root
+ *     keep all of these.
  */
 #include "base/assert.h"
 #include "base/crc.h"
@@ -540,6 +543,24 @@ static void count_pinned_anew(struct stet_engine *engine)
 		stet_container_of(pos, struct stet_view, link)->pinned_blocks = 0;
 }
 
+/* Whether the tree may name what died at the cut. C8 */
+static bool reads_older_than(const struct stet_rootref *root, uint64_t cut)
+{
+	return root->base_cut < cut || (root->base_cut == cut && root->same_after);
+}
+
+/* C8 */
+static void note_same_cut(struct stet_engine *engine, uint64_t cut)
+{
+	struct stet_list *pos;
+
+	STET_LIST_FOREACH(pos, &engine->views) {
+		struct stet_rootref *root = stet_container_of(pos, struct stet_view, link)->root;
+
+		root->same_after = root->same_after || root->base_cut == cut;
+	}
+}
+
 /* Counts the blocks for the oldest view that needs them. */
 static bool pinned_by_view(void *arg, uint64_t birth, uint64_t cut, uint32_t blocks)
 {
@@ -549,7 +570,7 @@ static bool pinned_by_view(void *arg, uint64_t birth, uint64_t cut, uint32_t blo
 	STET_LIST_FOREACH(pos, &engine->views) {
 		struct stet_view *view = stet_container_of(pos, struct stet_view, link);
 
-		if (view->root->base_cut < cut && birth <= view->serial) {
+		if (reads_older_than(view->root, cut) && birth <= view->serial) {
 			view->pinned_blocks += blocks;
 			return true;
 		}
@@ -665,6 +686,7 @@ static void complete(struct stet_engine *engine)
 
 	stet_ckpt_table_done_(engine);
 	count_checkpoint(engine, ck);
+	note_same_cut(engine, cut);
 	int rc = new_rootref(engine, ck);
 	ckpt_free(engine, ck);
 	if (rc) {

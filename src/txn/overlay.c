@@ -332,6 +332,7 @@ static int rebase(struct stet_engine *engine, struct stet_view *view, struct ste
 				       .root = view->root->root,
 				       .cut = view->serial,
 				       .base_cut = view->root->base_cut,
+				       .same_after = view->root->same_after,
 				       .over = over };
 	stet_rootref_put_(engine, view->root);
 	view->root = root;

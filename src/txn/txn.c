@@ -170,13 +170,18 @@ void stet_txn_mutant_release(struct stet_txn *txn)
 	stet_lock_release_all(&txn->owner);
 }
 
+static bool holds_back(const struct stet_view *view)
+{
+	return view->root->base_cut < view->engine->root->cut || view->root->same_after;
+}
+
 static bool give_up_view(struct stet_txn *txn)
 {
 	struct stet_engine *engine = txn->engine;
 	struct stet_view *now;
 
-	if (!txn->view || txn->view->root->base_cut >= engine->root->cut || txn->view->scans > 0 ||
-	    txn->ordering || txn->spilling)
+	if (!txn->view || !holds_back(txn->view) || txn->view->scans > 0 || txn->ordering ||
+	    txn->spilling)
 		return false; /* it holds nothing back, or is in use */
 	if (stet_view_open(engine, &now))
 		return false;

@@ -93,6 +93,7 @@ struct stet_rootref {
 	struct stet_root root;
 	uint64_t cut;              /* all up to here is in it */
 	uint64_t base_cut;         /* all up to here is in the tree */
+	bool same_after;           /* a later tree has this base_cut, too: nodes were moved */
 	struct stet_overlay *over; /* owned; NULL: cut is base_cut */
 };
 
