@@ -160,12 +160,17 @@ static uint64_t target(const struct shift *s, uint64_t at)
 static int copy_piece(struct shift *s, uint64_t from, uint64_t to)
 {
 	size_t len = (size_t)(to - from);
+	size_t done = 0;
 	ssize_t n = stet_api_read_(s->vol, s->tx, s->ino, from, s->buf, len, s->flags);
 
 	if (n >= 0 && (size_t)n != len)
 		return STET_FAIL(-EIO, "fallocate: the file was cut");
-	if (n > 0)
-		n = stet_api_write_(s->vol, s->tx, s->ino, target(s, from), s->buf, len, s->flags);
+	while (n >= 0 &&
+	       done < len) { /* a write may stop short, and says why when it is asked for the rest */
+		n = stet_api_write_(s->vol, s->tx, s->ino, target(s, from) + done, s->buf + done,
+				    len - done, s->flags);
+		done += n > 0 ? (size_t)n : 0;
+	}
 	return n < 0 ? (int)n : 0;
 }
 

@@ -348,6 +348,68 @@ static void far_apart(void **state)
 	stet_file_close(file);
 }
 
+/* --- no room --- */
+
+#define MIB ((size_t)1 << 20)
+#define MOVED_MIB 10u
+
+/* Takes room until there is not enough to write the file a second time. */
+static void take_room(struct unit_volume *u, const uint8_t *bytes)
+{
+	struct stet_file *most;
+	struct stet_statfs fs;
+	uint64_t end = 0;
+
+	OK(stet_openat(u->vol, NULL, STET_ROOT, "most", O_RDWR | O_CREAT, 0644, &most));
+	for (unsigned i = 0; i < 4; i++) { /* what comes back with a checkpoint, too */
+		unit_checkpoint(u->local);
+		OK(stet_statfs(u->vol, &fs));
+		while (fs.avail_bytes > MOVED_MIB / 2 * MIB + MIB) {
+			assert_int_equal(stet_pwrite(most, bytes, MIB, end), MIB);
+			end += MIB;
+			OK(stet_statfs(u->vol, &fs));
+		}
+	}
+	stet_file_close(most);
+}
+
+static void expect_bytes(struct stet_file *file, const uint8_t *bytes, uint8_t *back)
+{
+	assert_int_equal(stet_pread(file, back, MOVED_MIB * MIB + 1, 0), MOVED_MIB * MIB);
+	assert_memory_equal(back, bytes, MOVED_MIB * MIB);
+}
+
+/* Where there is no room to move all of it, nothing is moved, and that is said. */
+static void no_room_to_move(void **state)
+{
+	static const int mode[] = { FALLOC_FL_COLLAPSE_RANGE, FALLOC_FL_INSERT_RANGE };
+	struct unit_volume *u = *state;
+	uint8_t *bytes = malloc(MOVED_MIB * MIB), *back = malloc(MOVED_MIB * MIB + 1);
+	struct stet_file *file, *inside;
+	struct stet_txn *txn;
+
+	assert_non_null(bytes);
+	assert_non_null(back);
+	for (size_t i = 0; i < MOVED_MIB * MIB; i++)
+		bytes[i] = (uint8_t)(i * 31 + i / BLOCK);
+	OK(stet_openat(u->vol, NULL, STET_ROOT, "moved", O_RDWR | O_CREAT, 0644, &file));
+	assert_int_equal(stet_pwrite(file, bytes, MOVED_MIB * MIB, 0), MOVED_MIB * MIB);
+	take_room(u, bytes);
+	for (unsigned i = 0; i < 2; i++) {
+		FAILS(-ENOSPC, stet_fallocate(file, mode[i], BLOCK, BLOCK));
+		expect_bytes(file, bytes, back);
+		OK(stet_begin(u->vol, STET_BEGIN_SNAPSHOT, &txn));
+		OK(stet_openat(u->vol, txn, STET_ROOT, "moved", O_RDWR, 0, &inside));
+		FAILS(-ENOSPC, stet_fallocate(inside, mode[i], BLOCK, BLOCK));
+		stet_file_close(inside);
+		stet_abort(txn);
+		expect_bytes(file, bytes, back);
+	}
+	stet_file_close(file);
+	free(bytes);
+	free(back);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -357,6 +419,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(random_transactions, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(crash, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(far_apart, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(no_room_to_move, unit_set_up, unit_tear_down),
 	};
 
 	return cmocka_run_group_tests_name("api/fallocate", tests, NULL, NULL);
