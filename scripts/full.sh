@@ -20,6 +20,7 @@ step "$BUILD/test/full/full_test" data "$work" 2048 64
 step "$BUILD/test/full/full_test" names "$work" 300000 64
 step "$BUILD/test/full/full_test" churn "$work" 1024 500
 step "$BUILD/test/full/full_test" records "$work" 256 0
+step "$BUILD/test/full/full_test" scattered "$work" 1024 64
 step "$BUILD/test/full/full_test" queue "$work" 100000
 step "$BUILD/test/full/full_test" dir "$work" 10000
 step "$BUILD/test/full/full_test" dir "$work" 1000000

@@ -34,6 +34,14 @@ static void add_u64(struct stet_key *k, uint64_t v)
 	k->bytes = U64_KEY_BYTES;
 }
 
+bool stet_key_step(struct stet_key *k)
+{
+	if (k->bytes >= STET_ITEM_KEY_MAX)
+		return false;
+	k->b[k->bytes++] = 0;
+	return true;
+}
+
 void stet_key_inode(struct stet_key *k, uint64_t ino)
 {
 	begin(k, ino, STET_KIND_INODE);

@@ -37,6 +37,8 @@ static inline void stet_key_copy(struct stet_key *to, const struct stet_key *fro
 	memcpy(to->b, from->b, from->bytes);
 }
 
+/* Makes it the next key above: with a NUL more. false: it is of the greatest length, and stays. */
+bool stet_key_step(struct stet_key *k);
 void stet_key_inode(struct stet_key *k, uint64_t ino);
 /* name_bytes <= STET_NAME_MAX (asserted). name may be NULL with 0: the lower bound of the kind. */
 void stet_key_dirent(struct stet_key *k, uint64_t dir, const void *name, size_t name_bytes);

@@ -213,12 +213,17 @@ static int put_orphan(struct stet_fs_ctx *ctx, uint64_t ino, const struct stet_o
 int stet_orphan_mark_(struct stet_fs_ctx *ctx, uint64_t ino, uint8_t flags, uint64_t from_block)
 {
 	struct stet_orphan orphan;
+	struct fs_inode in;
 	int rc = stet_orphan_get_(ctx, ino, &orphan);
 
 	if (rc == -ENOENT)
 		orphan = (struct stet_orphan){ 0 };
 	else if (rc)
 		return rc;
+	rc = stet_inode_get_(ctx, ino, 0, &in);
+	if (rc)
+		return rc;
+	stet_txn_cuts(ctx->txn, in.i.blocks); /* soon, at most */
 	if (flags & STET_ORPHAN_TRUNCATE) {
 		if (!(orphan.flags & STET_ORPHAN_TRUNCATE) || from_block < orphan.from_block)
 			orphan.from_block = from_block;

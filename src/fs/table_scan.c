@@ -21,9 +21,7 @@ static void key_behind_prefix(struct stet_key *key)
 /* R1 */
 static void key_behind(struct stet_key *key)
 {
-	if (key->bytes < STET_ITEM_KEY_MAX)
-		key->b[key->bytes++] = 0;
-	else
+	if (!stet_key_step(key))
 		key_behind_prefix(key);
 }
 

@@ -15,9 +15,9 @@
  * C5. Who waits for a checkpoint is told when the tree cannot be read: trying again would not help.
  * C6. What was replaced comes free two checkpoints later. They come early when much was written, beside what is
  *     free: when the next transaction needs the room, its own view would keep it.
- * C7. At worst each key of the delta lies in another leaf, which is written anew and whose old place comes free two
- *     checkpoints later. One comes before that passes half of the free segments; operations wait for it at three
- *     quarters.
+ * C7. A checkpoint must have room for all that it writes, before it gives anything back (crowd.c). So one comes before
+ *     what has changed would take half of the free segments, the one that is going on counted too; operations wait for it
+ *     at three quarters, and a transaction gets no room for more keys than would fit there.
  * C8. When nothing was ordered since the last checkpoint, this one has the same cut, but other nodes, if the cleaner has
  *     moved some. Then "died at this cut" does not say whether a view at it needs a block, so views of the older root
  *     keep all of these.
@@ -55,20 +55,6 @@ bool stet_release_due_(const struct stet_engine *engine)
 	return u.slots_free <= u.reserve_slots + 2 || is_much(engine, engine->freed_blocks, &u);
 }
 
-bool stet_ckpt_crowded_(const struct stet_engine *engine, unsigned quarters)
-{
-	uint64_t keys = engine->new_keys + (engine->ckpt ? engine->ckpt->keys : 0);
-	uint64_t need = keys * STET_NODE_BLOCKS * engine->sb.meta_copies;
-	struct stet_space_usage u;
-
-	if (keys == 0)
-		return false;
-	stet_space_usage(engine->space, &u);
-	if (need > u.live_blocks) /* more than all leaves */
-		need = u.live_blocks;
-	return need > (uint64_t)u.slots_free * engine->sb.seg_blocks * quarters / 4;
-}
-
 /* C6 */
 static bool accounting_due(const struct stet_engine *engine)
 {
@@ -82,7 +68,7 @@ bool stet_ckpt_due_(const struct stet_engine *engine)
 {
 	if (engine->failed || engine->config.read_only)
 		return false;
-	if (engine->ckpt_waiters.n > 0 || stet_ckpt_crowded_(engine, 2) ||
+	if (engine->ckpt_waiters.n > 0 || stet_crowded_(engine, 0, 2) ||
 	    engine->delta_bytes > engine->delta_limit_bytes ||
 	    engine->unplaced_blocks * STET_BLOCK_SIZE > engine->dirty_limit_bytes ||
 	    stet_log_bytes_since(engine->log, engine->chain_serial) > engine->checkpoint_bytes)
@@ -168,7 +154,7 @@ void stet_ckpt_abort_(struct stet_engine *engine)
 	ck->nodes = NULL;
 	if (!ck->accounted)
 		drop_nodes(engine, ck);
-	engine->new_keys += ck->keys;
+	stet_crowd_given_back_(engine, ck->leaves);
 	ckpt_free(engine, ck);
 	engine->ckpt_wanted = true;
 }
@@ -406,9 +392,7 @@ static int ckpt_start(struct stet_engine *engine, struct stet_job **ret)
 	engine->ckpt = ck;
 	engine->ckpt_wanted = false;
 	engine->freed_blocks = 0;
-	engine->cut_blocks = 0;
-	ck->keys = engine->new_keys;
-	engine->new_keys = 0;
+	ck->leaves = stet_crowd_taken_(engine);
 	ck->state = STET_CKPT_FLUSH;
 	ck->cut = engine->serial;
 	rc = stet_flush_start_(engine, true, ret);
@@ -506,8 +490,12 @@ static int step(struct stet_engine *engine, struct stet_job **ret)
 	}
 	if (stet_overlay_due_(engine) && (!ck || ck->state == STET_CKPT_APPLY))
 		return stet_overlay_step_(engine, ret);
-	if (!ck)
+	if (!ck && stet_crowded_(engine, 0, 2))
+		rc = stet_crowd_count_(engine);
+	if (!ck && !rc)
 		return stet_ckpt_due_(engine) ? ckpt_start(engine, ret) : 0;
+	if (!ck)
+		return rc;
 	if (ck->state != STET_CKPT_APPLY)
 		return 0; /* its job is in flight */
 	rc = ck->apply ? apply_step(engine, ret) : table_step(engine, ret);

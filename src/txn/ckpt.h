@@ -19,7 +19,7 @@ struct stet_ckpt_stale {
 struct stet_ckpt {
 	enum stet_ckpt_state state;
 	uint64_t cut;
-	uint64_t keys; /* new in the delta with this cut */
+	uint64_t leaves; /* that it writes anew, at most (crowd.c) */
 	uint64_t chain_serial;
 	struct stet_ckpt_record rec;
 	struct stet_view *view; /* at the cut, on the old root */

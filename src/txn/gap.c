@@ -4,16 +4,16 @@
  * the first record of a queue again and again would pass all of them each time. So a scan that has passed many notes
  * the range, and the next one begins behind it.
  *
- * Y1. A gap of the engine says: at its serial and ever since, no key in it exists in the committed state. It may be
+ * G1. A gap of the engine says: at its serial and ever since, no key in it exists in the committed state. It may be
  *     used at every serial from there on. A scan that saw its own point alone takes care of what came later:
  *     of each key that it passed it looks at the newest version, and does not note a gap that holds a living one.
  *     A scan at a point before the newest checkpoint notes none: what came later may be in the tree alone.
- * Y2. A gap of a transaction says: it sees no key in it, its own changes included. At LOCKING it sees what others
+ * G2. A gap of a transaction says: it sees no key in it, its own changes included. At LOCKING it sees what others
  *     commit, so that breaks its gaps, too; and what the log splits off an extent is there at every point that saw
  *     the whole, so that breaks the gaps of all.
- * Y3. Publishing a key that lives, or staging one, breaks the gap in which it lies in two. Going back to a savepoint,
+ * G3. Publishing a key that lives, or staging one, breaks the gap in which it lies in two. Going back to a savepoint,
  *     giving up changes and spilling (which splits extents, too) end all gaps of the transaction.
- * Y4. They are only a help: there are few, the oldest is forgotten, and without memory there are none.
+ * G4. They are only a help: there are few, the oldest is forgotten, and without memory there are none.
  */
 #include "base/mem.h"
 #include "txn/txn_internal.h"
@@ -93,7 +93,7 @@ void stet_gap_note_(struct stet_gaps *gaps, const struct stet_key *from, const s
 	if (!g) {
 		g = place(gaps);
 		if (!g)
-			return; /* Y4 */
+			return; /* G4 */
 		g->serial = serial;
 		stet_key_copy(&g->from, from);
 		stet_key_copy(&g->to, to);
@@ -107,7 +107,7 @@ void stet_gap_note_(struct stet_gaps *gaps, const struct stet_key *from, const s
 		stet_key_copy(&g->to, to);
 }
 
-/* Y3 */
+/* G3 */
 void stet_gap_break_(struct stet_gaps *gaps, const struct stet_key *key)
 {
 	struct stet_key behind;
@@ -119,7 +119,7 @@ void stet_gap_break_(struct stet_gaps *gaps, const struct stet_key *key)
 		if (cmp(&g->from, key) > 0 || cmp(&g->to, key) <= 0)
 			continue;
 		stet_key_copy(&behind, key);
-		if (stet_key_step_(&behind) && cmp(&behind, &g->to) < 0 && gaps->n < GAPS) {
+		if (stet_key_step(&behind) && cmp(&behind, &g->to) < 0 && gaps->n < GAPS) {
 			rest = &gaps->v[gaps->n++];
 			rest->serial = g->serial;
 			stet_key_copy(&rest->from, &behind);
@@ -127,14 +127,6 @@ void stet_gap_break_(struct stet_gaps *gaps, const struct stet_key *key)
 		}
 		stet_key_copy(&g->to, key); /* empty, if it began there: it is found by nobody */
 	}
-}
-
-bool stet_key_step_(struct stet_key *key)
-{
-	if (key->bytes >= STET_ITEM_KEY_MAX)
-		return false;
-	key->b[key->bytes++] = 0;
-	return true;
 }
 
 /* --- scans --- */
@@ -163,7 +155,7 @@ void stet_passed_gap_(struct stet_passed *p, bool own)
 	p->unsure = p->unsure || own;
 }
 
-/* Y1: whether the delta shows all that came after the serial. */
+/* G1: whether the delta shows all that came after the serial. */
 static bool sees_all_later(const struct stet_engine *engine, uint64_t serial)
 {
 	if (serial < engine->root->cut)
@@ -189,7 +181,7 @@ void stet_passed_note_(const struct stet_passed *p, struct stet_engine *engine,
 		stet_gap_note_(&engine->gaps, from, to, p->serial > serial ? p->serial : serial);
 }
 
-/* Y2 */
+/* G2 */
 void stet_gaps_lives_(struct stet_engine *engine, const struct stet_key *key, uint64_t serial)
 {
 	bool is_new = serial > engine->serial;

@@ -148,7 +148,7 @@ static void end_passing(struct search *s)
 	if (s->passed.keys == 0)
 		return;
 	stet_key_copy(&from, s->best.bytes > 0 ? &s->best : s->from);
-	if (s->best.bytes > 0 && !stet_key_step_(&from))
+	if (s->best.bytes > 0 && !stet_key_step(&from))
 		return;
 	stet_passed_note_(&s->passed, s->txn->engine, s->txn, s->serial, &from, &s->passed.from);
 }

@@ -324,7 +324,7 @@ static bool uses_gaps(const struct stet_merge *m)
 static bool position(const struct stet_merge *m, struct stet_key *ret)
 {
 	stet_key_copy(ret, m->started ? &m->last : &m->from);
-	return m->started ? stet_key_step_(ret) : ret->bytes > 0;
+	return m->started ? stet_key_step(ret) : ret->bytes > 0;
 }
 
 static int seek_forward(struct stet_tree_cursor *cur, const struct stet_key *to)

@@ -339,6 +339,10 @@ static void publish(struct stet_txn *txn, const struct stet_stamp *stamp)
 	engine->promised += txn->promised;
 	txn->promised = 0;
 	engine->cut_blocks += txn->cut_blocks;
+	if (engine->cut_blocks >= STET_RELIEF_BLOCKS) { /* N8 */
+		engine->cut_blocks = 0;
+		engine->in_vain = 0;
+	}
 	if (!txn->moves)
 		engine->clean_hopeless = false;
 	engine->stats.commits++;

@@ -21,14 +21,17 @@
  *     that it locked has been changed by others, and what it does not lock (counts, times) it does not replace.
  * N8. The cleaner may move things for ever without gaining a segment, each time with a checkpoint. So one that
  *     leaves no more free segments than there were counts as made in vain; after STET_IN_VAIN_MAX of them since room
- *     was last given the volume is full: nobody waits for room any more, and nobody cleans, until a checkpoint finds
- *     that there is some relief. Who asks for room asks for that checkpoint when there may be.
+ *     was last given the volume is full: nobody waits for room any more, and nobody cleans, until there is some relief:
+ *     blocks are taken out of files, or a checkpoint finds that fewer are live. Who asks for room asks for that
+ *     checkpoint when much has changed.
  * N9. Checkpoints free blocks, only the cleaner frees segments, and both take room. So while segments are short they
  *     take turns: after a checkpoint the next one that is only to make room waits until the cleaner has moved
  *     something, or says that there is nothing to move. Else a stream of small changes, each of which may have freed
  *     something, would keep the cleaner away until the last segment is gone.
- * N10. A transaction that stands for one plain operation locks what it changes, not what it reads: the try that succeeds
- *     reads and is ordered with nobody in between. Else who may only look, and waits, would keep others from changing.
+ * N10. A transaction that stands for one plain operation locks what it changes, not what it reads: else who may only
+ *     look, and waits, would keep others from changing. The try that succeeds reads and is ordered under one hold of the
+ *     volume's lock, but where its data has to be placed first: then what others did in between to what it has
+ *     read only (the way to its file, permissions) came later, as far as anybody can tell.
  * N11. The last segments belong to the log, the checkpoints and the cleaner alone: who empties a full volume waits for
  *     room, too, when they are all that is left.
  */
@@ -507,13 +510,10 @@ static bool short_of_memory(const struct stet_engine *engine)
 bool stet_short_of_slots_(const struct stet_engine *engine, uint32_t spare, uint64_t *ret_missing)
 {
 	struct stet_space_usage u;
-	uint64_t placed, open, want;
+	uint64_t want;
 
 	stet_space_usage(engine->space, &u);
-	/* What was promised and has its place already (in no root yet) needs no segment any more. */
-	placed = u.held_blocks - u.dying_blocks;
-	open = u.reserved_blocks > placed ? u.reserved_blocks - placed : 0;
-	want = u.reserve_slots + spare + open / engine->sb.seg_blocks + 1;
+	want = u.reserve_slots + spare + stet_promised_unplaced_(&u) / engine->sb.seg_blocks + 1;
 	if (ret_missing)
 		*ret_missing = u.slots_free < want ? want - u.slots_free : 0;
 	return u.slots_free < want;
@@ -620,15 +620,28 @@ static bool lacks_slots(const struct stet_txn *txn, bool privileged)
 	return u.slots_free < LAST_SLOTS; /* N11 */
 }
 
+/* Those that it will publish (C7 of checkpoint.c). */
+static uint64_t keys_of(const struct stet_txn *txn)
+{
+	if (txn->level == STET_LEVEL_PLAIN)
+		return 0;
+	return stet_skiplist_count(&txn->set) + (txn->have_run ? txn->run.item_count : 0);
+}
+
 /* *ret_tight: it may help to wait. */
 static int take_room(struct stet_txn *txn, uint64_t blocks, bool privileged, bool *ret_tight)
 {
 	struct stet_engine *engine = txn->engine;
 	int rc;
 
-	*ret_tight = short_of_memory(engine) || stet_ckpt_crowded_(engine, 3) ||
+	if (stet_crowded_(engine, 0, 2)) {
+		rc = stet_crowd_count_(engine);
+		if (rc)
+			return rc;
+	}
+	*ret_tight = short_of_memory(engine) || stet_crowded_(engine, 0, 3) ||
 		     (lacks_slots(txn, privileged) && !engine->clean_hopeless && !in_vain(engine));
-	if (*ret_tight)
+	if (*ret_tight || stet_crowded_(engine, keys_of(txn), 3))
 		return -ENOSPC;
 	rc = stet_space_reserve(engine->space, blocks,
 				privileged ? STET_SPACE_PRIVILEGED : STET_SPACE_NORMAL);
@@ -649,8 +662,7 @@ static int take_room(struct stet_txn *txn, uint64_t blocks, bool privileged, boo
 static bool checkpoint_may_help(const struct stet_engine *engine)
 {
 	if (in_vain(engine))
-		return engine->cut_blocks >= STET_RELIEF_BLOCKS ||
-		       engine->serial - engine->root->cut >= RELIEF_CHANGES;
+		return engine->serial - engine->root->cut >= RELIEF_CHANGES;
 	return engine->serial > engine->root->cut || engine->release_wanted ||
 	       stet_release_due_(engine);
 }

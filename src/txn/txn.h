@@ -42,7 +42,7 @@ STET_CHECKED int stet_txn_order(struct stet_txn *txn, struct stet_ticket *ticket
 STET_CHECKED int stet_txn_prepare(struct stet_txn *txn);
 /* It only moves what is there: that is no reason to try again whatever failed for want of room. */
 void stet_txn_moves(struct stet_txn *txn);
-/* Its changes, when ordered, leave so many blocks without use. */
+/* Its changes, when ordered, leave so many blocks without use, at once or when they are reclaimed. */
 void stet_txn_cuts(struct stet_txn *txn, uint64_t blocks);
 /* Ends it: what was not ordered is dropped, early-placed blocks are given back. */
 void stet_txn_end(struct stet_txn *txn);
@@ -85,8 +85,8 @@ uint64_t stet_txn_held_bytes(const struct stet_txn *txn);
 void stet_txn_info(const struct stet_txn *txn, struct stet_txn_info *ret);
 
 /* --- locks and reservations (first) --- */
-/* PLAIN: probes (but see stand_in). Others: acquires and keeps. wait: STET_WAIT with the ticket queued, else -EBUSY (which
- * does not doom). -EDEADLK dooms. */
+/* PLAIN: probes (but see stand_in). Others: acquires and keeps. wait: STET_WAIT with the ticket queued, else
+ * -EBUSY (which does not doom). -EDEADLK dooms. */
 STET_CHECKED int stet_txn_lock(struct stet_txn *txn, const struct stet_lock_name *name,
 			       enum stet_lock_mode mode, bool wait, struct stet_ticket *ticket);
 /* PLAIN: what must be waited for, with wait, is asked for as this owner of the engine's locks, who keeps what

@@ -227,11 +227,13 @@ struct stet_engine {
 	bool release_wanted; /* a view has gone that held blocks back: the next checkpoint releases them */
 	uint32_t most_free, in_vain; /* N8 of txn.c: segments, and checkpoints */
 	uint64_t vain_live;          /* blocks, when in_vain was 0 */
-	uint64_t cut_blocks;         /* taken out of files since the last cut */
+	uint64_t cut_blocks;         /* taken out of files, since that was a relief (N8) */
 	uint64_t new_keys;           /* of the delta, since the last cut */
-	bool led;                    /* see stet_engine_led */
-	int64_t flushed_ns;          /* monotonic: when the last flush ended */
-	bool idle_published;         /* the log's last header says that everything is durable */
+	uint64_t counted_keys,
+		counted_leaves; /* D2 of crowd.c: so many of them, and the leaves that they lie in */
+	bool led;               /* see stet_engine_led */
+	int64_t flushed_ns;     /* monotonic: when the last flush ended */
+	bool idle_published;    /* the log's last header says that everything is durable */
 
 	struct stet_ckpt *ckpt; /* in progress, or NULL */
 	bool ckpt_wanted;
@@ -270,8 +272,16 @@ struct stet_engine {
 #define STET_IN_VAIN_MAX 6u
 #define STET_RELIEF_BLOCKS 64u /* as many as a checkpoint of a small volume takes */
 
-/* C7 of checkpoint.c: whether the changes so far need more than so many quarters of what is free. */
-bool stet_ckpt_crowded_(const struct stet_engine *engine, unsigned quarters);
+/* crowd.c */
+/* Whether what a checkpoint would write now, and of so many keys more, is more than so many quarters of what is free. */
+bool stet_crowded_(const struct stet_engine *engine, uint64_t more_keys, unsigned quarters);
+/* Counts exactly, if it is time to: then fewer may turn out to be needed. -EIO, -EUCLEAN, -ENOMEM. */
+STET_CHECKED int stet_crowd_count_(struct stet_engine *engine);
+/* A checkpoint begins: the leaves that it writes; it is given up. */
+uint64_t stet_crowd_taken_(struct stet_engine *engine);
+void stet_crowd_given_back_(struct stet_engine *engine, uint64_t taken);
+/* What was promised and has no place yet: that in no root yet needs no segment any more. */
+uint64_t stet_promised_unplaced_(const struct stet_space_usage *u);
 /* N8 of txn.c: the next checkpoint gives something back, so it is worth to wait. */
 void stet_room_comes_back_(struct stet_engine *engine);
 /* N9 of txn.c */
@@ -336,14 +346,12 @@ bool stet_gap_before_(const struct stet_gaps *gaps, const struct stet_key *befor
 void stet_gap_note_(struct stet_gaps *gaps, const struct stet_key *from, const struct stet_key *to,
 		    uint64_t serial);
 void stet_gap_break_(struct stet_gaps *gaps, const struct stet_key *key);
-/* The next key above; false: of the greatest length, it has none that is as simple. */
-bool stet_key_step_(struct stet_key *key);
 
 /* What a scan has passed without finding anything: when it was much, it is noted as a gap. */
 struct stet_passed {
 	struct stet_key from; /* where it began; backwards: above it */
 	unsigned keys;
-	bool unsure;     /* of the committed state alone it cannot be said (Y1) */
+	bool unsure;     /* of the committed state alone it cannot be said (G1 of gap.c) */
 	uint64_t serial; /* since when it can */
 };
 void stet_passed_key_(struct stet_passed *p, const struct stet_dnode *dnode, uint64_t serial);
@@ -511,7 +519,8 @@ void stet_ckpt_flushed_(struct stet_engine *engine, struct stet_job *job, bool o
 void stet_ckpt_abort_(struct stet_engine *engine);
 /* Slots are short and the newest checkpoint freed at least a segment: another one releases it. */
 bool stet_release_due_(const struct stet_engine *engine);
-/* N4 of txn.c; writers: also of transactions that write; except: not of this one (NULL: of any). True: the next checkpoint will release something. */
+/* N4 of txn.c; writers: also of transactions that write; except: not of this one (NULL: of any). True: the next
+ * checkpoint will release something. */
 bool stet_txn_expire_oldest_(struct stet_engine *engine, bool writers,
 			     const struct stet_txn *except);
 bool stet_ckpt_due_(const struct stet_engine *engine);

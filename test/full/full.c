@@ -6,6 +6,8 @@
  *	                                   away and two made: it stays usable to the last, is nearly full when it
  *	                                   says so, and has not written many times its size
  *	full_test records DIR MIB TIMES    the same with records of 100 bytes
+ *	full_test scattered DIR MIB CACHE_MIB  records of 1000 bytes under keys in no order, each for itself and in
+ *	                                   transactions, until the volume is full: what was put is there, and can go
  *	full_test data DIR MIB CACHE_MIB   one transaction with so much data
  *	full_test names DIR FILES CACHE_MIB one transaction with so many new files
  *	full_test both DIR MIB FILES CACHE_MIB  one transaction with both
@@ -218,6 +220,8 @@ static void run_fill(const char *dir, uint64_t mib, uint64_t rounds)
 		       (unsigned long long)round + 1, (double)bytes / (double)MIB, f.n,
 		       now() - start);
 		fflush(stdout);
+		if (bytes < mib * MIB / 8)
+			die("fill", "what was deleted does not come back");
 		delete_files(vol, &f, round % 2 ? 2 : 1);
 		verify_all(vol, &f);
 	}
@@ -356,6 +360,71 @@ static void run_churn(const char *dir, uint64_t mib, uint64_t times, bool record
 		stet_table_close(c.table);
 	free(c.there);
 	finish(c.vol);
+}
+
+/* --- scattered keys: each lies in another leaf --- */
+#define SCATTERED_STEP 2654435761u /* odd: no key comes twice */
+
+static int put_scattered(struct stet_table *table, struct stet_txn *txn, uint32_t i)
+{
+	static char value[1000];
+	char key[16];
+
+	snprintf(key, sizeof(key), "%08x", i * SCATTERED_STEP);
+	return stet_put(table, txn, key, 8, value, sizeof(value), 0);
+}
+
+/* Transactions of ever more records until one finds no room: that one is committed as far as it came. */
+static uint32_t put_in_transactions(struct stet_volume *vol, struct stet_table *table, uint32_t n)
+{
+	int rc = 0;
+
+	for (uint32_t many = 100; !rc; many *= 2) {
+		struct stet_txn *txn;
+
+		need(stet_begin(vol, 0, &txn), "begin");
+		for (uint32_t i = 0; i < many && !rc; i++) {
+			rc = put_scattered(table, txn, n);
+			n += rc == 0;
+		}
+		if (rc != -ENOSPC)
+			need(rc, "put");
+		need(stet_commit(txn, 0), "commit");
+	}
+	return n;
+}
+
+static void run_scattered(const char *dir, uint64_t mib, uint64_t cache_mib)
+{
+	for (int in_txns = 0; in_txns < 2; in_txns++) {
+		struct stet_volume *vol = make_volume(dir, mib, cache_mib);
+		struct stet_table *table;
+		struct stet_statfs fs;
+		uint64_t count;
+		uint32_t n = 0;
+		int rc = 0;
+
+		need(stet_table_open(vol, NULL, STET_ROOT, "table", O_RDWR | O_CREAT, 0644, &table),
+		     "table");
+		if (in_txns)
+			n = put_in_transactions(vol, table, n);
+		else
+			while ((rc = put_scattered(table, NULL, n)) == 0)
+				n++;
+		if (rc != -ENOSPC)
+			need(rc, "put");
+		need(stet_count(table, NULL, NULL, &count), "count");
+		need(stet_statfs(vol, &fs), "statfs");
+		printf("%s: full after %u, %llu of %llu KiB live\n",
+		       in_txns ? "in transactions" : "each for itself", n,
+		       (unsigned long long)fs.live_bytes / 1024,
+		       (unsigned long long)fs.capacity_bytes / 1024);
+		if (count != n)
+			die("scattered", "the count differs");
+		stet_table_close(table);
+		need(stet_unlinkat(vol, NULL, STET_ROOT, "table", 0), "unlink on a full volume");
+		finish(vol);
+	}
 }
 
 /* --- large transactions --- */
@@ -772,6 +841,8 @@ int main(int argc, char **argv)
 		run_fill(argv[2], a, b);
 	else if (argc == 5 && (strcmp(argv[1], "churn") == 0 || strcmp(argv[1], "records") == 0))
 		run_churn(argv[2], a, b, argv[1][0] == 'r');
+	else if (argc == 5 && strcmp(argv[1], "scattered") == 0)
+		run_scattered(argv[2], a, b);
 	else if (argc == 5 && strcmp(argv[1], "data") == 0)
 		run_data(argv[2], a, b);
 	else if (argc == 5 && strcmp(argv[1], "names") == 0)
@@ -787,7 +858,8 @@ int main(int argc, char **argv)
 	else if (argc == 4 && strcmp(argv[1], "dir") == 0 && a > 0)
 		run_dir(argv[2], a);
 	else {
-		fprintf(stderr, "usage: full_test fill|churn|records|data|names DIR N N | both DIR "
+		fprintf(stderr, "usage: full_test fill|churn|records|scattered|data|names DIR N N "
+				"| both DIR "
 				"N N N | save "
 				"DIR N N N "
 				"N | abort DIR N N N | dir|queue DIR N\n");
