@@ -689,7 +689,7 @@ struct stet_dir_filter {
 	uint32_t types; /* STET_TYPE_BITs; 0: all */
 	const char
 		*glob; /* as fnmatch(3) with FNM_PERIOD off; a literal prefix is searched for, not
-			   * filtered; NULL: all */
+			   * filtered; NULL: all. Of at most 4096 bytes (-ENAMETOOLONG) */
 };
 
 struct stet_dir_entry {

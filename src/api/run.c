@@ -3,7 +3,8 @@
  * R1. A plain operation is made and ordered under one hold of the lock, so it is atomic and never leaves
  *     anything staged. When it must wait its transaction is ended first: nothing was changed.
  * R2. In a transaction an operation that waits starts anew when its ticket fires; other threads may use
- *     the transaction meanwhile. If the transaction is ended meanwhile, the wait ends with -EAGAIN.
+ *     the transaction meanwhile. If the transaction is ended meanwhile, the wait ends with -EAGAIN
+ *     (-ESTALE, if it was open for too long, or dropped).
  * R3. After an operation the transaction may have to place data early (spill): other operations in it
  *     wait for that, because the job works on its write-set.
  * R4. A plain operation that is made for a user (who.c) while there is a watch has to be told: it is a LOCKING
@@ -213,7 +214,7 @@ static int wait_in_tx(struct stet_tx *tx, struct stet_api_waiter *w, int64_t *si
 			stet_txn_deadlocked(tx->txn);
 		rc = STET_FAIL(-EDEADLK, "deadlock, the youngest of the cycle gives up");
 	}
-	if (!rc)
+	if (!rc || (rc == -EAGAIN && tx->state == STET_API_TX_EXPIRED))
 		rc = stet_api_tx_usable_(tx);
 	stet_api_waiter_rearm_(w);
 	return rc;

@@ -192,13 +192,13 @@ int stet_api_permit_move_(struct stet_api_op *op, uint64_t from_dir, uint64_t to
 	return rc || !S_ISDIR(attr.mode) ? rc : permit(op, &attr, WRITE);
 }
 
-/* As Linux's protected_hardlinks. */
 /* A table is one to the kernel. */
 static bool is_file(const struct stet_fs_attr *attr)
 {
 	return S_ISREG(attr->mode) || STET_MODE_IS_TABLE(attr->mode);
 }
 
+/* As Linux's protected_hardlinks. */
 int stet_api_permit_link_(struct stet_api_op *op, uint64_t ino)
 {
 	struct stet_fs_attr attr;

@@ -33,9 +33,8 @@
 
 #define LOCK_TIMEOUT_MS 5000
 #define WHY_MAX 1024
-#define CACHE_BYTES ((uint64_t)64 << 20) /* the library's own choice */
-#define HELD_SHARE 2                     /* of that, beside it: locks and savepoints of one user */
-#define BUSY_PAUSE_US 20000              /* ten seconds together */
+#define HELD_SHARE 2        /* of the cache's size, beside it: locks and savepoints of one user */
+#define BUSY_PAUSE_US 20000 /* ten seconds together */
 #define BUSY_TRIES 500u
 #define FILES_WANTED 4096u
 
@@ -275,15 +274,31 @@ static int open_volume(struct daemon_state *d)
 	return rc ? explain_open(d, rc) : 0;
 }
 
+static int take_cache_limit(void *arg, const char *name, uint64_t value)
+{
+	if (strcmp(name, "cache_limit_bytes") == 0)
+		*(uint64_t *)arg = value;
+	return 0;
+}
+
+static int set_limits(struct daemon_state *d)
+{
+	struct stet_ll_limits limits = {
+		.max_staged_bytes = d->options.max_staged_bytes,
+		.max_age_ms = d->options.max_age_ms,
+	};
+	uint64_t cache_bytes = 0;
+	int rc = stet_stats(d->server.vol, take_cache_limit, &cache_bytes);
+
+	limits.max_held_bytes = HELD_SHARE * cache_bytes;
+	if (!rc)
+		rc = stet_ll_set_limits(d->server.vol, &limits);
+	return rc ? stet_fuse_why_(d->why, sizeof(d->why), rc, "%s", stet_error_text()) : 0;
+}
+
 static int start(struct daemon_state *d)
 {
 	struct stet_fuse_server *server = &d->server;
-	const struct stet_ll_limits limits = {
-		.max_staged_bytes = d->options.max_staged_bytes,
-		.max_age_ms = d->options.max_age_ms,
-		.max_held_bytes = HELD_SHARE *
-				  (d->options.cache_bytes ? d->options.cache_bytes : CACHE_BYTES),
-	};
 	int rc = init_server(d);
 
 	if (!rc)
@@ -295,8 +310,9 @@ static int start(struct daemon_state *d)
 	if (rc)
 		return rc;
 	server->mounted = true;
-	stet_ll_set_limits(server->vol, &limits);
-	rc = stet_fuse_control_start_(server, d->why, sizeof(d->why));
+	rc = set_limits(d);
+	if (!rc)
+		rc = stet_fuse_control_start_(server, d->why, sizeof(d->why));
 	if (!rc)
 		rc = stet_ll_watch(server->vol, stet_fuse_watch_, server);
 	if (!rc)
