@@ -446,6 +446,18 @@ def test_dropped_by_number(mount):
         check(b"belongs to another user" in ran.stderr, ran.stderr)
     as_user(of_another)
     mount.run("commit", mount.dir, number, code=1)
+    waits = vol.begin(LOCKING)
+    waited = []
+    thread = threading.Thread(target=lambda: waited.append(
+        LIB.stet_unlinkat(vol.vol, waits, ROOT, b"f", 0)))
+    vol.write("g", b"", txn)
+    thread.start()
+    time.sleep(0.3)
+    equal(waited, [], "it waits for f")
+    mount.run("abort", mount.dir, str(LIB.stet_transaction_id(waits)))
+    thread.join(10)
+    equal(waited, [-errno.ESTALE], "the call that waited")
+    LIB.stet_abort(waits)
     mount.run("abort", mount.dir, number)
     mount.run("abort", mount.dir, number, code=1)
     equal(vol.mkdir("d", txn), -errno.ESTALE)

@@ -147,6 +147,19 @@ void unit_reopen(struct unit_volume *u, bool crash)
 	unit_open(u, NULL);
 }
 
+struct stet_volume *unit_vol(void **state)
+{
+	return ((struct unit_volume *)*state)->vol;
+}
+
+struct stet_txn *unit_begin(struct stet_volume *vol, unsigned flags)
+{
+	struct stet_txn *txn;
+
+	OK(stet_begin(vol, flags, &txn));
+	return txn;
+}
+
 void unit_write(struct stet_volume *vol, struct stet_txn *txn, const char *path, const char *text)
 {
 	struct stet_file *file;

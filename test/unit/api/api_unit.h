@@ -66,6 +66,10 @@ void unit_open(struct unit_volume *u, const struct stet_open_options *options);
 /* The calls go through a socket. */
 bool unit_is_remote(void);
 
+/* The volume of a test's state; a transaction of it. */
+struct stet_volume *unit_vol(void **state);
+struct stet_txn *unit_begin(struct stet_volume *vol, unsigned flags);
+
 /* Writes a whole file, making it; reads one as a string and compares. */
 void unit_write(struct stet_volume *vol, struct stet_txn *txn, const char *path, const char *text);
 void unit_expect(struct stet_volume *vol, struct stet_txn *txn, const char *path, const char *text);

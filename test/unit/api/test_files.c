@@ -4,14 +4,9 @@
 #include <dirent.h>
 #include <stdlib.h>
 
-static struct stet_volume *volume(void **state)
-{
-	return ((struct unit_volume *)*state)->vol;
-}
-
 static void write_and_read(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 
 	OK(stet_mkdirat(vol, NULL, STET_ROOT, "a", 0755));
 	unit_write(vol, NULL, "a/b.txt", "hello");
@@ -28,7 +23,7 @@ static void write_and_read(void **state)
 
 static void open_flags(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_file *file;
 	char buf[8];
 
@@ -57,7 +52,7 @@ static void open_flags(void **state)
 
 static void symbolic_links(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_file *file;
 	char buf[64];
 
@@ -96,7 +91,7 @@ static void symbolic_links(void **state)
 
 static void names(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_stat st;
 
 	unit_write(vol, NULL, "f", "x");
@@ -134,7 +129,7 @@ static void names(void **state)
 
 static void attributes(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_setattr attr = { .set = STET_SET_MODE | STET_SET_UID | STET_SET_SIZE |
 					    STET_SET_MTIME,
 				     .mode = 0640,
@@ -161,7 +156,7 @@ static void attributes(void **state)
 
 static void xattrs(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	char big[20000], back[20000], names[64];
 
 	memset(big, 'x', sizeof(big));
@@ -188,7 +183,7 @@ static void xattrs(void **state)
 
 static void unlinked_but_open(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_file *file;
 	struct stet_stat st;
 	char buf[8];
@@ -211,7 +206,7 @@ static void unlinked_but_open(void **state)
 /* Larger than a plan of pieces and than one atomic write. */
 static void large_files(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_file *file;
 	size_t len = ((size_t)5 << 20) + 12345;
 	uint32_t *data = malloc(len), *back = malloc(len);
@@ -243,7 +238,7 @@ static void large_files(void **state)
 
 static void holes(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_file *file, *copy;
 	char block[4096], back[4096], zero[4096] = { 0 };
 	uint64_t off;
@@ -300,7 +295,7 @@ static void options(void **state)
 
 static void null_handles(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_txn *txn;
 	struct stet_file *file;
 	struct stet_dir *it;
@@ -339,7 +334,7 @@ static void null_handles(void **state)
 /* Cleaning on demand, as long as there is something to clean: that ends, and finds it all again. */
 static void clean_to_the_end(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	static char text[4000];
 	char name[32];
 	int rounds = 0;

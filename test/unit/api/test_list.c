@@ -4,11 +4,6 @@
 #include <dirent.h>
 #include <stdio.h>
 
-static struct stet_volume *volume(void **state)
-{
-	return ((struct unit_volume *)*state)->vol;
-}
-
 /* The names of a listing, each followed by a space. */
 static void list(struct stet_volume *vol, struct stet_txn *txn, const char *path,
 		 const struct stet_dir_filter *filter, char *out, size_t cap)
@@ -29,7 +24,7 @@ static void list(struct stet_volume *vol, struct stet_txn *txn, const char *path
 
 static void filters(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_dir_filter filter = { 0 };
 	char out[256];
 
@@ -61,7 +56,7 @@ static void filters(void **state)
 /* A plain listing shows one state, though it is read in batches. */
 static void listing_is_one_state(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_dir_entry entry;
 	struct stet_dir *it;
 	char name[32];
@@ -107,7 +102,7 @@ static int note(void *arg, const struct stet_walk_entry *e)
 
 static void walks(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct walked w = { .len = 0 };
 
 	OK(stet_mkdirat(vol, NULL, STET_ROOT, "a", 0755));
@@ -143,7 +138,7 @@ static int note_change(void *arg, const struct stet_change *c)
 
 static void changes(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct walked w = { .len = 0 };
 	struct stet_setattr attr = { .set = STET_SET_MODE, .mode = 0700 };
 	struct stet_txn *txn;
@@ -202,7 +197,7 @@ static void append_in(struct stet_volume *vol, struct stet_txn *txn, const char 
 
 static void changes_with_attributes(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_setattr attr = { .set = STET_SET_MODE, .mode = 0700 };
 	struct walked w = { .len = 0 };
 	struct stet_txn *txn;
@@ -236,7 +231,7 @@ static void changes_with_attributes(void **state)
 /* Of a file with several names: what is changed, added and removed is told of each. */
 static void changes_of_many_names(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct walked w = { .len = 0 };
 	struct stet_txn *txn;
 
@@ -280,7 +275,7 @@ static bool know(void *arg, uint64_t ino, unsigned at, struct stet_ll_name *ret)
 static void changes_with_known_names(void **state)
 {
 	static const char *const known[] = { "right", "wrong", "absent", "lost", "d/right" };
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 
 	if (unit_is_remote())
 		skip(); /* only the server knows of names */
@@ -321,7 +316,7 @@ static void read_whole(struct stet_volume *vol, struct stet_txn *txn, const char
  * whatever others have done meanwhile. */
 static void changes_since_begin(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_txn *txn, *base;
 	struct walked w = { .len = 0 };
 	char text[32];

@@ -6,11 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static struct stet_volume *volume(void **state)
-{
-	return ((struct unit_volume *)*state)->vol;
-}
-
 static uint64_t make(struct stet_volume *vol, struct stet_txn *txn, const char *name)
 {
 	struct stet_ll_new what = { .mode = S_IFREG | 0644, .uid = 5, .gid = 6 };
@@ -24,7 +19,7 @@ static uint64_t make(struct stet_volume *vol, struct stet_txn *txn, const char *
 
 static void names_and_holds(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_ll_new dir = { .mode = S_IFDIR | 0755 };
 	uint64_t ino = make(vol, NULL, "f"), gone;
 	struct stet_ll_entry entries[8];
@@ -66,7 +61,7 @@ static void names_and_holds(void **state)
 
 static void fallocate_modes(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	uint64_t ino = make(vol, NULL, "f");
 	struct stet_stat st;
 	char buf[10], zero[10] = { 0 };
@@ -91,7 +86,7 @@ static void fallocate_modes(void **state)
 /* As relatime: only when it is not newer than the last change; ctime stays; locks are respected. */
 static void access_times(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	uint64_t ino = make(vol, NULL, "f");
 	struct stet_setattr old = { .set = STET_SET_ATIME, .atime_ns = 1 };
 	struct stet_stat before, st;
@@ -169,7 +164,7 @@ static int lock_now(struct stet_volume *vol, struct stet_txn *txn, uint64_t ino,
 
 static void who_excludes_whom(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	uint64_t ino = make(vol, NULL, "f");
 	struct stet_ll_lock *a, *b, *none = NULL;
 	struct stet_txn *one, *two;
@@ -204,7 +199,7 @@ static void who_excludes_whom(void **state)
 /* What open(2) allowed is not refused later: the open itself finds that the file has changed. */
 static void open_finds_newer_data(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	uint64_t ino = make(vol, NULL, "f");
 	struct stet_txn *txn;
 
@@ -216,7 +211,7 @@ static void open_finds_newer_data(void **state)
 
 static void waits_time_out(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	uint64_t ino = make(vol, NULL, "f");
 	struct answer granted = ANSWER, late = ANSWER, cancelled = ANSWER, ended = ANSWER;
 	struct stet_ll_lock *lock;
@@ -255,7 +250,7 @@ static void waits_time_out(void **state)
  * is the next one, which went while the list was gone through. */
 static void who_gives_up_lets_others_through(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	uint64_t ino = make(vol, NULL, "f");
 	struct answer late = ANSWER, ended = ANSWER, granted[2] = { ANSWER, ANSWER };
 	struct stet_ll_lock *held, *none;
@@ -375,7 +370,7 @@ static void deadlock_of_both_kinds(struct stet_volume *vol, bool reader_is_young
 
 static void deadlocks_of_both_kinds(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	uint64_t ino = make(vol, NULL, "f");
 	struct stet_table *table;
 	struct stet_ll_lock *lock;
@@ -392,7 +387,7 @@ static void deadlocks_of_both_kinds(void **state)
 /* What LOCKING reads of a file is not open for writing; by others it is read. */
 static void reads_exclude_opens(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	uint64_t ino = make(vol, NULL, "f");
 	struct stet_txn *one, *two, *snapshot;
 	struct stet_ll_lock *lock;
@@ -442,7 +437,7 @@ static void *set_times(void *arg)
 /* At LOCKING a change and what it then tells are two steps: each waits. */
 static void looking_afterwards_waits(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct call c = { .vol = vol, .ino = make(vol, NULL, "f") };
 	struct stet_txn *other;
 
@@ -472,7 +467,7 @@ static void *read_file(void *arg)
  * the open gives way, and is told nothing of it. */
 static void opens_give_way(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct call first = { .vol = vol }, second = { .vol = vol };
 	struct answer opened = ANSWER;
 	struct stet_ll_lock *none;
@@ -509,7 +504,7 @@ static void opens_give_way(void **state)
 static void what_is_created_is_locked(void **state)
 {
 	const struct stet_ll_new what = { .mode = S_IFREG | 0644 };
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_ll_lock *lock, *other;
 	struct stet_txn *txn;
 	struct stet_stat st;
@@ -621,7 +616,7 @@ static unsigned what_of(const struct seen *seen, uint64_t ino)
 
 static void watched(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct seen seen = { .vol = vol };
 	uint64_t changed = make(vol, NULL, "file-changed"), grown = make(vol, NULL, "file-grown"),
 		 gone = make(vol, NULL, "file-gone"), fresh;

@@ -7,19 +7,6 @@
 static const unsigned levels[] = { STET_BEGIN_SNAPSHOT, STET_BEGIN_SERIALIZABLE,
 				   STET_BEGIN_LOCKING };
 
-static struct stet_volume *volume(void **state)
-{
-	return ((struct unit_volume *)*state)->vol;
-}
-
-static struct stet_txn *begin(struct stet_volume *vol, unsigned flags)
-{
-	struct stet_txn *txn;
-
-	OK(stet_begin(vol, flags, &txn));
-	return txn;
-}
-
 static uint64_t save(struct stet_txn *txn)
 {
 	uint64_t id = 0;
@@ -43,7 +30,7 @@ static void append(struct stet_volume *vol, struct stet_txn *txn, const char *pa
 
 static void everything_goes_back(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 
 	for (size_t i = 0; i < 3; i++) {
 		struct stet_txn *txn;
@@ -53,7 +40,7 @@ static void everything_goes_back(void **state)
 		unit_write(vol, NULL, "old", "before");
 		unit_write(vol, NULL, "gone", "still here");
 		OK(stet_mkdirat(vol, NULL, STET_ROOT, "d", 0755));
-		txn = begin(vol, levels[i]);
+		txn = unit_begin(vol, levels[i]);
 		unit_write(vol, txn, "one", "1");
 		append(vol, txn, "old", ", staged");
 		OK(stet_setxattr(vol, txn, STET_ROOT, "old", 0, "user.x", "1", 1));
@@ -97,14 +84,14 @@ static void everything_goes_back(void **state)
 static void content_goes_back(void **state)
 {
 	static char block[3][65536];
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	char have[65536];
 
 	memset(block[0], 'a', sizeof(block[0]));
 	memset(block[1], 'b', sizeof(block[1]));
 	memset(block[2], 'c', sizeof(block[2]));
 	for (size_t i = 0; i < 3; i++) {
-		struct stet_txn *txn = begin(vol, levels[i]);
+		struct stet_txn *txn = unit_begin(vol, levels[i]);
 		struct stet_file *file;
 		uint64_t ids[2];
 
@@ -130,8 +117,8 @@ static void content_goes_back(void **state)
 
 static void releasing_keeps(void **state)
 {
-	struct stet_volume *vol = volume(state);
-	struct stet_txn *txn = begin(vol, 0);
+	struct stet_volume *vol = unit_vol(state);
+	struct stet_txn *txn = unit_begin(vol, 0);
 	uint64_t a = save(txn), b, c;
 
 	unit_write(vol, txn, "a", "1");
@@ -178,7 +165,7 @@ static void expect_record(struct stet_table *table, struct stet_txn *txn, unsign
 /* Records need nothing of their own. */
 static void records_go_back(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 
 	for (size_t i = 0; i < 3; i++) {
 		struct stet_table *table;
@@ -188,7 +175,7 @@ static void records_go_back(void **state)
 		OK(stet_table_open(vol, NULL, STET_ROOT, "t", O_RDWR | O_CREAT, 0644, &table));
 		OK(add_record(table, NULL, 1, 'a', 10));
 		OK(add_record(table, NULL, 2, 'b', 50000));
-		txn = begin(vol, levels[i]);
+		txn = unit_begin(vol, levels[i]);
 		OK(add_record(table, txn, 3, 'c', 50000));
 		id = save(txn);
 		OK(add_record(table, txn, 1, 'x', 60000));
@@ -216,18 +203,18 @@ static void records_go_back(void **state)
 
 static void locks_and_reads_stay(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_txn *one, *two;
 	uint64_t id;
 
 	unit_write(vol, NULL, "a", "1");
 	unit_write(vol, NULL, "b", "1");
-	one = begin(vol, STET_BEGIN_SERIALIZABLE);
+	one = unit_begin(vol, STET_BEGIN_SERIALIZABLE);
 	id = save(one);
 	unit_expect(vol, one, "b", "1");
 	OK(stet_unlinkat(vol, one, STET_ROOT, "a", 0));
 	OK(stet_rollback_to(one, id));
-	two = begin(vol, STET_BEGIN_SNAPSHOT);
+	two = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	OK(stet_lock_timeout(two, 20));
 	FAILS(-ETIMEDOUT, stet_unlinkat(vol, two, STET_ROOT, "a", 0));
 	stet_abort(two);
@@ -240,13 +227,13 @@ static void locks_and_reads_stay(void **state)
 
 static void conflicts_stay(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_txn *txn;
 	struct stet_file *file;
 	uint64_t id, other;
 
 	unit_write(vol, NULL, "a", "1");
-	txn = begin(vol, STET_BEGIN_SNAPSHOT);
+	txn = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	id = save(txn);
 	unit_write(vol, NULL, "a", "2");
 	OK(stet_openat(vol, txn, STET_ROOT, "a", O_RDWR, 0, &file));
@@ -263,12 +250,12 @@ static void conflicts_stay(void **state)
 /* What was claimed goes: the commit is not refused for what was taken back. */
 static void claims_go(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_txn *txn;
 	uint64_t id;
 
 	OK(stet_mkdirat(vol, NULL, STET_ROOT, "d", 0755));
-	txn = begin(vol, STET_BEGIN_SNAPSHOT);
+	txn = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	id = save(txn);
 	OK(stet_unlinkat(vol, txn, STET_ROOT, "d", STET_AT_REMOVEDIR));
 	OK(stet_rollback_to(txn, id));
@@ -279,8 +266,8 @@ static void claims_go(void **state)
 
 static void handles_of_what_is_gone(void **state)
 {
-	struct stet_volume *vol = volume(state);
-	struct stet_txn *txn = begin(vol, 0);
+	struct stet_volume *vol = unit_vol(state);
+	struct stet_txn *txn = unit_begin(vol, 0);
 	uint64_t id = save(txn);
 	struct stet_dir_entry entry;
 	struct stet_table *table;
@@ -315,15 +302,15 @@ static void handles_of_what_is_gone(void **state)
 
 static void read_only_and_frozen(void **state)
 {
-	struct stet_volume *vol = volume(state);
-	struct stet_txn *txn = begin(vol, STET_BEGIN_READ_ONLY);
+	struct stet_volume *vol = unit_vol(state);
+	struct stet_txn *txn = unit_begin(vol, STET_BEGIN_READ_ONLY);
 	uint64_t id = save(txn);
 
 	OK(stet_rollback_to(txn, id));
 	OK(stet_savepoint_release(txn, id));
 	FAILS(-ENOENT, stet_rollback_to(txn, id));
 	OK(stet_commit(txn, 0));
-	txn = begin(vol, 0);
+	txn = unit_begin(vol, 0);
 	id = save(txn);
 	unit_write(vol, txn, "a", "1");
 	OK(stet_freeze(txn));
@@ -378,12 +365,12 @@ static void savepoints_without_changes(struct stet_volume *vol, struct stet_txn 
 
 static void free_savepoints(void **state)
 {
-	struct stet_volume *vol = volume(state);
-	struct stet_txn *txn = begin(vol, STET_BEGIN_READ_ONLY);
+	struct stet_volume *vol = unit_vol(state);
+	struct stet_txn *txn = unit_begin(vol, STET_BEGIN_READ_ONLY);
 
 	savepoints_without_changes(vol, txn);
 	stet_abort(txn);
-	txn = begin(vol, 0);
+	txn = unit_begin(vol, 0);
 	unit_write(vol, txn, "a", "1");
 	savepoints_without_changes(vol, txn);
 	OK(stet_commit(txn, 0));
@@ -394,8 +381,8 @@ static void free_savepoints(void **state)
  * that is released. */
 static void several_in_one_position(void **state)
 {
-	struct stet_volume *vol = volume(state);
-	struct stet_txn *txn = begin(vol, 0);
+	struct stet_volume *vol = unit_vol(state);
+	struct stet_txn *txn = unit_begin(vol, 0);
 	uint64_t a, b, c, d, e;
 
 	unit_write(vol, txn, "f", "0");
@@ -437,7 +424,7 @@ static int count_change(void *arg, const struct stet_change *change)
 
 static void changes_and_revert(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	const char *path = "/a";
 	struct stet_txn *txn;
 	unsigned n = 0;
@@ -445,7 +432,7 @@ static void changes_and_revert(void **state)
 	uint64_t id;
 
 	unit_write(vol, NULL, "old", "1");
-	txn = begin(vol, 0);
+	txn = unit_begin(vol, 0);
 	unit_write(vol, txn, "a", "1");
 	id = save(txn);
 	append(vol, txn, "old", "2");
@@ -489,7 +476,7 @@ static void *look(void *arg)
 
 static void atomic_to_other_threads(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct worker w = { .vol = vol };
 	pthread_t thread;
 	uint64_t id;
@@ -497,7 +484,7 @@ static void atomic_to_other_threads(void **state)
 
 	unit_write(vol, NULL, "x", "1");
 	unit_write(vol, NULL, "y", "1");
-	w.txn = begin(vol, STET_BEGIN_SNAPSHOT);
+	w.txn = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	for (unsigned i = 0; i < 20; i++) {
 		snprintf(name, sizeof(name), "n%02u", i);
 		unit_write(vol, w.txn, name, "1");
@@ -523,9 +510,9 @@ static void atomic_to_other_threads(void **state)
 /* One for each operation, fifty thousand of them; the odd ones are released. */
 static void very_many(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	const unsigned count = 50000;
-	struct stet_txn *txn = begin(vol, STET_BEGIN_SNAPSHOT);
+	struct stet_txn *txn = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	int64_t first, second, start;
 	uint64_t ids[2] = { 0 }, id;
 	struct stet_table *table;
@@ -561,7 +548,7 @@ static void very_many(void **state)
 /* A file of others, written in very many places in falling and rising order, with a savepoint before each. */
 static void very_many_ranges(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	const unsigned count = 4000;
 	struct stet_txn *txn;
 	struct stet_file *file;
@@ -571,7 +558,7 @@ static void very_many_ranges(void **state)
 	OK(stet_openat(vol, NULL, STET_ROOT, "f", O_RDWR | O_CREAT, 0644, &file));
 	OK(stet_truncate(file, (uint64_t)count * 4 * 4096));
 	stet_file_close(file);
-	txn = begin(vol, STET_BEGIN_SNAPSHOT);
+	txn = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	OK(stet_openat(vol, txn, STET_ROOT, "f", O_RDWR, 0, &file));
 	for (unsigned i = 0; i < 1000; i++) {
 		uint64_t at = (uint64_t)(i % 2 ? i : count - i) * 3 * 4096;

@@ -9,19 +9,6 @@
 
 static char bytes[1 << 20];
 
-static struct stet_volume *volume(void **state)
-{
-	return ((struct unit_volume *)*state)->vol;
-}
-
-static struct stet_txn *begin(struct stet_volume *vol, unsigned flags)
-{
-	struct stet_txn *txn;
-
-	OK(stet_begin(vol, flags, &txn));
-	return txn;
-}
-
 static void name_of(char *name, unsigned i)
 {
 	snprintf(name, 32, "f%u", i);
@@ -59,13 +46,13 @@ static int take_staged(void *arg, const struct stet_txn_entry *entry)
 /* They are in memory, so they count. */
 static void appends_are_charged(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_file *file;
 	struct stet_txn *txn;
 	uint64_t staged, id;
 
 	make_files(vol);
-	txn = begin(vol, STET_BEGIN_SNAPSHOT);
+	txn = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	append_to_files(vol, txn);
 	OK(stet_txns(vol, take_staged, &staged));
 	assert_true(staged >= FILES * APPEND_BYTES);
@@ -95,7 +82,7 @@ static void appends_are_bounded(void **state)
 		name_of(name, i);
 		unit_write(u->vol, NULL, name, "x");
 	}
-	txn = begin(u->vol, STET_BEGIN_SNAPSHOT);
+	txn = unit_begin(u->vol, STET_BEGIN_SNAPSHOT);
 	for (unsigned i = 0; i < 200; i++) {
 		name_of(name, i);
 		OK(stet_openat(u->vol, txn, STET_ROOT, name, O_RDWR, 0, &file));
@@ -114,7 +101,7 @@ static void appends_are_bounded(void **state)
 /* Who has appended has written: others that need room do not end it as a reader. */
 static void who_appends_is_no_reader(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_file *file;
 	struct stet_txn *txn;
 	ssize_t n = 0;
@@ -123,7 +110,7 @@ static void who_appends_is_no_reader(void **state)
 	OK(stet_openat(vol, NULL, STET_ROOT, "big", O_WRONLY | O_CREAT, 0644, &file));
 	for (uint64_t i = 0; i < 28; i++)
 		assert_int_equal(stet_pwrite(file, bytes, sizeof(bytes), i << 20), sizeof(bytes));
-	txn = begin(vol, STET_BEGIN_SNAPSHOT);
+	txn = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	append_to_files(vol, txn);
 	for (uint64_t i = 0; i < 200 && n >= 0; i++) /* the old blocks are its view's */
 		n = stet_pwrite(file, bytes, sizeof(bytes), i % 28 << 20);
@@ -141,7 +128,7 @@ static uint64_t promised_with_names(struct stet_volume *vol, bool appends)
 
 	OK(stet_sync(vol));
 	OK(stet_statfs(vol, &before));
-	txn = begin(vol, STET_BEGIN_SNAPSHOT);
+	txn = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	if (appends)
 		append_to_files(vol, txn);
 	OK(stet_mkdirat(vol, txn, STET_ROOT, "d", 0755));
@@ -237,7 +224,7 @@ static void rests_are_followed(void **state)
 		bytes[i] = (char)(i * 31 + i / 4096);
 	for (unsigned l = 0; l < 2; l++) {
 		make_lonely(u);
-		txn = begin(u->vol, level[l]);
+		txn = unit_begin(u->vol, level[l]);
 		OK(stet_openat(u->vol, txn, STET_ROOT, "file", O_RDWR, 0, &file));
 		OK(stet_punch(file, 40 << 10, 8 << 10));
 		OK(stet_savepoint(txn, &id));
@@ -295,12 +282,12 @@ static void long_writes_end_where_room_ends(void **state)
 {
 	static const unsigned level[] = { STET_BEGIN_SNAPSHOT, STET_BEGIN_SERIALIZABLE,
 					  STET_BEGIN_LOCKING };
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 
 	write_mib(vol, "most", 20);
 	for (unsigned l = 0; l < 3; l++) {
 		wait_for_room(*state);
-		struct stet_txn *txn = begin(vol, level[l]);
+		struct stet_txn *txn = unit_begin(vol, level[l]);
 		uint64_t id;
 
 		unit_write(vol, txn, "before", "kept");
@@ -325,8 +312,8 @@ static void long_writes_end_where_the_limit_is(void **state)
 	struct stet_txn *txn;
 	uint64_t id;
 
-	stet_ll_set_limits(u->local, &some);
-	txn = begin(u->vol, STET_BEGIN_SNAPSHOT);
+	OK(stet_ll_set_limits(u->local, &some));
+	txn = unit_begin(u->vol, STET_BEGIN_SNAPSHOT);
 	unit_write(u->vol, txn, "before", "kept");
 	OK(stet_savepoint(txn, &id));
 	write_too_much(u->vol, txn, -EDQUOT);
@@ -342,12 +329,12 @@ static void long_writes_end_where_the_limit_is(void **state)
 /* Each allocation of the first change of a file fails once: going back to a savepoint is possible. */
 static void going_back_without_memory(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	ssize_t n = -ENOMEM;
 
 	unit_write(vol, NULL, "file", "hello");
 	for (int64_t at = 1; n < 0; at++) {
-		struct stet_txn *txn = begin(vol, STET_BEGIN_LOCKING);
+		struct stet_txn *txn = unit_begin(vol, STET_BEGIN_LOCKING);
 		struct stet_file *file;
 		uint64_t id;
 

@@ -5,11 +5,6 @@
 
 #include <stdlib.h>
 
-static struct stet_volume *volume(void **state)
-{
-	return ((struct unit_volume *)*state)->vol;
-}
-
 static struct stet_table *open_table(struct stet_volume *vol, struct stet_txn *txn,
 				     const char *path)
 {
@@ -64,7 +59,7 @@ static void records(struct stet_table *table, struct stet_txn *txn,
 
 static void handles(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_table *t, *again;
 	struct stet_file *file;
 	struct stet_stat st;
@@ -115,7 +110,7 @@ static void permissions(void **state)
 	if (unit_is_remote())
 		skip(); /* it acts for a user in its own thread */
 
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_ll_who who = { .uid = 1000, .gid = 1000 };
 	struct stet_table *t = open_table(vol, NULL, "t");
 	const struct stet_setattr mode = { .set = STET_SET_MODE, .mode = 0604 };
@@ -134,7 +129,7 @@ static void permissions(void **state)
 /* Records and files are one transaction. */
 static void together(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_table *t = open_table(vol, NULL, "t"), *fresh;
 	struct stet_txn *txn;
 
@@ -158,7 +153,7 @@ static void together(void **state)
 	OK(stet_commit(txn, 0));
 	stet_table_close(t);
 	unit_reopen(*state, true);
-	vol = volume(state);
+	vol = unit_vol(state);
 	OK(stet_table_open(vol, NULL, STET_ROOT, "t", O_RDONLY, 0, &t));
 	expect(t, NULL, "k", "new");
 	unit_expect(vol, NULL, "file", "content");
@@ -167,7 +162,7 @@ static void together(void **state)
 
 static void bounds(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_table *t = open_table(vol, NULL, "t");
 	struct stet_bounds b = { 0 };
 
@@ -191,7 +186,7 @@ static void bounds(void **state)
 /* A plain cursor shows one state; one in a transaction shows what that does meanwhile. */
 static void cursors(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_table *t = open_table(vol, NULL, "t");
 	struct stet_record record;
 	struct stet_cursor *c;
@@ -255,7 +250,7 @@ static void cursors(void **state)
 /* What a transaction has not asked for does not conflict, but for a little read ahead. */
 static void conflicts(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_table *t = open_table(vol, NULL, "dir-less");
 	struct stet_record record;
 	struct stet_cursor *c;
@@ -289,7 +284,7 @@ static void conflicts(void **state)
 
 static void large(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_table *t = open_table(vol, NULL, "t");
 	char *big = malloc(STET_RECORD_MAX + 1), *back = malloc(STET_RECORD_MAX);
 	struct stet_record record;
@@ -317,7 +312,7 @@ static void large(void **state)
 		stet_cursor_close(c);
 		stet_table_close(t);
 		unit_reopen(*state, round == 1);
-		vol = volume(state);
+		vol = unit_vol(state);
 		t = open_table(vol, NULL, "t");
 		if (round == 0)
 			OK(stet_sync(vol));
@@ -333,7 +328,7 @@ static void savepoints(void **state)
 	if (unit_is_remote())
 		skip(); /* there are none yet */
 
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_table *t = open_table(vol, NULL, "t");
 	char *big = calloc(2, 500000), *back = malloc(500000);
 	struct stet_record record;
@@ -384,7 +379,7 @@ static void savepoints(void **state)
 	OK(stet_commit(txn, 0));
 	stet_table_close(t);
 	unit_reopen(*state, false);
-	vol = volume(state);
+	vol = unit_vol(state);
 	t = open_table(vol, NULL, "t");
 	records(t, NULL, &(struct stet_bounds){ .keys_only = true }, "big= gone= mine= new= ");
 	assert_int_equal(stet_get(t, NULL, "big", 3, back, 500000, 0), 500000);
@@ -417,7 +412,7 @@ static int meet(void *arg, const struct stet_change *change)
 
 static void changes(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_table *t = open_table(vol, NULL, "t");
 	const char *paths[] = { "/t" };
 	struct met met = { 0 };

@@ -3,23 +3,10 @@
 
 #include <unistd.h>
 
-static struct stet_volume *volume(void **state)
-{
-	return ((struct unit_volume *)*state)->vol;
-}
-
-static struct stet_txn *begin(struct stet_volume *vol, unsigned flags)
-{
-	struct stet_txn *txn;
-
-	OK(stet_begin(vol, flags, &txn));
-	return txn;
-}
-
 static void commit_makes_visible(void **state)
 {
-	struct stet_volume *vol = volume(state);
-	struct stet_txn *txn = begin(vol, 0);
+	struct stet_volume *vol = unit_vol(state);
+	struct stet_txn *txn = unit_begin(vol, 0);
 
 	unit_write(vol, txn, "a", "one");
 	unit_write(vol, txn, "b", "two");
@@ -35,11 +22,11 @@ static void commit_makes_visible(void **state)
 
 static void abort_leaves_nothing(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_txn *txn;
 
 	unit_write(vol, NULL, "a", "old");
-	txn = begin(vol, 0);
+	txn = unit_begin(vol, 0);
 	unit_write(vol, txn, "a", "new");
 	unit_write(vol, txn, "b", "new");
 	OK(stet_unlinkat(vol, txn, STET_ROOT, "a", 0));
@@ -52,11 +39,11 @@ static void abort_leaves_nothing(void **state)
 
 static void snapshot_reads_stay(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_txn *txn;
 
 	unit_write(vol, NULL, "a", "old");
-	txn = begin(vol, STET_BEGIN_READ_ONLY);
+	txn = unit_begin(vol, STET_BEGIN_READ_ONLY);
 	unit_write(vol, NULL, "a", "new");
 	unit_write(vol, NULL, "b", "new");
 	unit_expect(vol, txn, "a", "old");
@@ -67,14 +54,14 @@ static void snapshot_reads_stay(void **state)
 
 static void first_updater_wins(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_txn *txn;
 	struct stet_file *file;
 	char text[256];
 	int rc;
 
 	unit_write(vol, NULL, "a", "old");
-	txn = begin(vol, STET_BEGIN_SNAPSHOT);
+	txn = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	OK(stet_openat(vol, txn, STET_ROOT, "a", O_RDWR, 0, &file));
 	unit_write(vol, NULL, "a", "other");
 	rc = (int)stet_pwrite(file, "mine", 4, 0);
@@ -91,14 +78,14 @@ static void first_updater_wins(void **state)
 /* Write skew: each reads what the other writes. */
 static void serializable_stops_write_skew(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_txn *one, *two;
 	char text[64];
 
 	unit_write(vol, NULL, "a", "1");
 	unit_write(vol, NULL, "b", "1");
-	one = begin(vol, 0);
-	two = begin(vol, STET_BEGIN_SERIALIZABLE);
+	one = unit_begin(vol, 0);
+	two = unit_begin(vol, STET_BEGIN_SERIALIZABLE);
 	unit_expect(vol, one, "a", "1");
 	unit_expect(vol, two, "b", "1");
 	unit_write(vol, one, "b", "0");
@@ -117,9 +104,9 @@ static void serializable_stops_write_skew(void **state)
 /* Two transactions make different names in one directory: no conflict. */
 static void names_commute(void **state)
 {
-	struct stet_volume *vol = volume(state);
-	struct stet_txn *one = begin(vol, STET_BEGIN_SNAPSHOT);
-	struct stet_txn *two = begin(vol, STET_BEGIN_SNAPSHOT);
+	struct stet_volume *vol = unit_vol(state);
+	struct stet_txn *one = unit_begin(vol, STET_BEGIN_SNAPSHOT);
+	struct stet_txn *two = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 
 	unit_write(vol, one, "a", "1");
 	unit_write(vol, two, "b", "2");
@@ -133,7 +120,7 @@ static void names_commute(void **state)
 
 static void appends_commute(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_txn *txn[2];
 	struct stet_stat st;
 
@@ -141,7 +128,7 @@ static void appends_commute(void **state)
 	for (int i = 0; i < 2; i++) {
 		struct stet_file *file;
 
-		txn[i] = begin(vol, STET_BEGIN_SNAPSHOT);
+		txn[i] = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 		OK(stet_openat(vol, txn[i], STET_ROOT, "log", O_WRONLY | O_APPEND, 0, &file));
 		assert_int_equal(stet_append(file, "12;", 3), 3);
 		stet_file_close(file);
@@ -155,8 +142,8 @@ static void appends_commute(void **state)
 
 static void handles_outlive_their_transaction(void **state)
 {
-	struct stet_volume *vol = volume(state);
-	struct stet_txn *txn = begin(vol, 0);
+	struct stet_volume *vol = unit_vol(state);
+	struct stet_txn *txn = unit_begin(vol, 0);
 	struct stet_dir_entry entry;
 	struct stet_file *file;
 	struct stet_dir *it;
@@ -198,8 +185,8 @@ static void pinned(void **state)
 	assert_int_equal(stet_pwrite(file, big, sizeof(big), 0), sizeof(big));
 	stet_file_close(file);
 	unit_checkpoint(u->local);
-	struct stet_txn *older = begin(vol, STET_BEGIN_READ_ONLY);
-	struct stet_txn *newer = begin(vol, STET_BEGIN_READ_ONLY);
+	struct stet_txn *older = unit_begin(vol, STET_BEGIN_READ_ONLY);
+	struct stet_txn *newer = unit_begin(vol, STET_BEGIN_READ_ONLY);
 
 	OK(stet_unlinkat(vol, NULL, STET_ROOT, "big", 0));
 	for (int i = 0; i < 4; i++) {
@@ -222,7 +209,7 @@ static void pinned(void **state)
 /* What a transaction that has ended held is there again for whoever needs it. */
 static void room_comes_back(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	static char mib[1 << 20];
 	struct stet_file *file;
 	ssize_t n = 0;
@@ -230,7 +217,7 @@ static void room_comes_back(void **state)
 	OK(stet_openat(vol, NULL, STET_ROOT, "big", O_WRONLY | O_CREAT, 0644, &file));
 	for (uint64_t i = 0; i < 28; i++)
 		assert_int_equal(stet_pwrite(file, mib, sizeof(mib), i << 20), sizeof(mib));
-	struct stet_txn *txn = begin(vol, STET_BEGIN_SNAPSHOT);
+	struct stet_txn *txn = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 
 	unit_write(vol, txn, "other", "so that it is not taken for a reader");
 	for (uint64_t i = 0; i < 200 && n >= 0; i++) /* the old blocks are its view's */
@@ -245,7 +232,7 @@ static void room_comes_back(void **state)
 /* A transaction that has only read loses its view before anybody is refused room. */
 static void readers_give_way(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	static char mib[1 << 20];
 	struct stet_file *file;
 	struct stet_stat st;
@@ -253,7 +240,7 @@ static void readers_give_way(void **state)
 	OK(stet_openat(vol, NULL, STET_ROOT, "big", O_WRONLY | O_CREAT, 0644, &file));
 	for (uint64_t i = 0; i < 28; i++)
 		assert_int_equal(stet_pwrite(file, mib, sizeof(mib), i << 20), sizeof(mib));
-	struct stet_txn *txn = begin(vol, STET_BEGIN_SNAPSHOT);
+	struct stet_txn *txn = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 
 	OK(stet_statat(vol, txn, STET_ROOT, "big", 0, &st));
 	for (uint64_t i = 0; i < 80; i++)
@@ -265,7 +252,7 @@ static void readers_give_way(void **state)
 
 static void limits(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_ll_limits some = { .max_age_ms = 100, .max_staged_bytes = 64 << 10 };
 	struct stet_ll_who who = { .uid = 12, .gid = 13, .pid = 14 };
 	struct stet_txn_entry list[4] = { 0 };
@@ -275,14 +262,14 @@ static void limits(void **state)
 
 	if (unit_is_remote())
 		skip(); /* it acts for a user in its own thread */
-	ours = begin(vol, STET_BEGIN_SNAPSHOT);
+	ours = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	OK(stet_openat(vol, ours, STET_ROOT, "f", O_WRONLY | O_CREAT, 0644, &file));
-	stet_ll_set_limits(vol, &some);
+	OK(stet_ll_set_limits(vol, &some));
 	assert_int_equal(stet_pwrite(file, big, sizeof(big), 0), sizeof(big));
 	FAILS(-EDQUOT, stet_pwrite(file, big, 1, 0));
 	FAILS(-EDQUOT, stet_mkdirat(vol, ours, STET_ROOT, "d", 0755));
 	stet_ll_act_as(&who);
-	his = begin(vol, STET_BEGIN_SNAPSHOT);
+	his = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	stet_ll_act_as(NULL);
 	OK(stet_mkdirat(vol, his, STET_ROOT, "e", 0755));
 	OK(stet_txns(vol, collect, list));
@@ -292,7 +279,7 @@ static void limits(void **state)
 	assert_false(list[0].for_user);
 	assert_int_equal(list[0].uid, geteuid());
 	/* Its lock goes with it, so who waits is let through. */
-	waits = begin(vol, STET_BEGIN_LOCKING);
+	waits = unit_begin(vol, STET_BEGIN_LOCKING);
 	OK(stet_mkdirat(vol, waits, STET_ROOT, "e", 0755));
 	FAILS(-ESTALE, stet_mkdirat(vol, his, STET_ROOT, "g", 0755));
 	FAILS(-ESTALE, stet_commit(his, 0));
@@ -300,7 +287,7 @@ static void limits(void **state)
 	OK(stet_commit(waits, 0));
 	/* So it does after a commit that was refused. */
 	stet_ll_act_as(&who);
-	his = begin(vol, STET_BEGIN_SERIALIZABLE);
+	his = unit_begin(vol, STET_BEGIN_SERIALIZABLE);
 	stet_ll_act_as(NULL);
 	OK(stet_mkdirat(vol, his, STET_ROOT, "h", 0755));
 	unit_expect_none(vol, his, "i");
@@ -368,23 +355,23 @@ static unsigned save_many(struct stet_volume *vol, struct stet_txn *txn)
 /* Locks, by reading too, and savepoints count as what is staged does. */
 static void locks_are_limited(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_ll_limits some = { .max_staged_bytes = 512 << 10 };
 	struct stet_txn *txn;
 	unsigned n;
 
 	if (unit_is_remote())
 		skip(); /* limits are set by the serving side */
-	stet_ll_set_limits(vol, &some);
-	txn = begin(vol, STET_BEGIN_LOCKING | STET_BEGIN_READ_ONLY);
+	OK(stet_ll_set_limits(vol, &some));
+	txn = unit_begin(vol, STET_BEGIN_LOCKING | STET_BEGIN_READ_ONLY);
 	n = look_up_many(vol, txn);
 	assert_in_range(n, 1000, MANY - 1);
 	assert_non_null(strstr(stet_error_text(), "locks"));
 	OK(stet_commit(txn, 0));
-	txn = begin(vol, STET_BEGIN_SNAPSHOT | STET_BEGIN_READ_ONLY); /* locks nothing */
+	txn = unit_begin(vol, STET_BEGIN_SNAPSHOT | STET_BEGIN_READ_ONLY); /* locks nothing */
 	assert_int_equal(look_up_many(vol, txn), MANY);
 	stet_abort(txn);
-	txn = begin(vol, STET_BEGIN_SNAPSHOT);
+	txn = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	assert_in_range(save_many(vol, txn), 1000, MANY - 1);
 	stet_abort(txn);
 }
@@ -392,7 +379,7 @@ static void locks_are_limited(void **state)
 /* All transactions of one user together; others, and who runs it all, are not concerned. */
 static void what_a_user_may_hold(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_ll_limits some = { .max_held_bytes = 256 << 10 };
 	struct stet_ll_who who = { .uid = geteuid() + 12, .gid = 13, .pid = 14 };
 	struct stet_txn *one, *two, *of_another, *ours;
@@ -400,15 +387,15 @@ static void what_a_user_may_hold(void **state)
 
 	if (unit_is_remote())
 		skip();
-	stet_ll_set_limits(vol, &some);
+	OK(stet_ll_set_limits(vol, &some));
 	stet_ll_act_as(&who);
-	one = begin(vol, STET_BEGIN_SNAPSHOT);
+	one = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	stet_ll_act_as(NULL);
-	two = begin(vol, STET_BEGIN_SNAPSHOT);
+	two = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	stet_ll_set_user(two, who.uid);
-	of_another = begin(vol, STET_BEGIN_SNAPSHOT);
+	of_another = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 	stet_ll_set_user(of_another, who.uid + 1);
-	ours = begin(vol, STET_BEGIN_SNAPSHOT);
+	ours = unit_begin(vol, STET_BEGIN_SNAPSHOT);
 
 	n = make_many(vol, one, 'a');
 	assert_in_range(n, 2000, MANY - 1);
@@ -427,10 +414,10 @@ static void what_a_user_may_hold(void **state)
 
 static void listing(void **state)
 {
-	struct stet_volume *vol = volume(state);
+	struct stet_volume *vol = unit_vol(state);
 	struct stet_txn_entry list[4] = { 0 };
-	struct stet_txn *one = begin(vol, STET_BEGIN_SNAPSHOT);
-	struct stet_txn *two = begin(vol, STET_BEGIN_READ_ONLY);
+	struct stet_txn *one = unit_begin(vol, STET_BEGIN_SNAPSHOT);
+	struct stet_txn *two = unit_begin(vol, STET_BEGIN_READ_ONLY);
 
 	unit_write(vol, one, "a", "x");
 	OK(stet_txns(vol, collect, list));
@@ -451,7 +438,7 @@ static void listing(void **state)
 static void large_transaction(void **state)
 {
 	struct unit_volume *u = *state;
-	struct stet_txn *txn = begin(u->vol, 0);
+	struct stet_txn *txn = unit_begin(u->vol, 0);
 	struct stet_file *file;
 	static char chunk[1 << 20];
 	char name[32], back[64];
@@ -490,7 +477,7 @@ static void many_unlinks(void **state)
 		snprintf(name, sizeof(name), "f%d", i);
 		unit_write(u->vol, NULL, name, name);
 	}
-	txn = begin(u->vol, 0);
+	txn = unit_begin(u->vol, 0);
 	for (int i = 0; i < 5000; i++) {
 		snprintf(name, sizeof(name), "f%d", i);
 		OK(stet_unlinkat(u->vol, txn, STET_ROOT, name, 0));
@@ -517,7 +504,7 @@ static void old_views(void **state)
 			snprintf(text, sizeof(text), "%d of %d", i, t);
 			unit_write(u->vol, NULL, name, text);
 		}
-		txn[t] = begin(u->vol, 0);
+		txn[t] = unit_begin(u->vol, 0);
 	}
 	assert_true(unit_counter(u->vol, "checkpoints") < 200);
 	for (int t = 0; t < 8; t++) {
@@ -536,9 +523,9 @@ static void reads_are_bounded(void **state)
 	if (unit_is_remote())
 		skip(); /* takes long, and is no matter of the connection */
 
-	struct stet_volume *vol = volume(state);
-	struct stet_txn *few = begin(vol, STET_BEGIN_SERIALIZABLE);
-	struct stet_txn *many = begin(vol, STET_BEGIN_SERIALIZABLE);
+	struct stet_volume *vol = unit_vol(state);
+	struct stet_txn *few = unit_begin(vol, STET_BEGIN_SERIALIZABLE);
+	struct stet_txn *many = unit_begin(vol, STET_BEGIN_SERIALIZABLE);
 	struct stet_txn *alone;
 	struct stet_stat st;
 	char name[32], text[256];
@@ -557,7 +544,7 @@ static void reads_are_bounded(void **state)
 	stet_conflict_text(many, text, sizeof(text));
 	assert_non_null(strstr(text, "more was read than is remembered"));
 	stet_abort(many);
-	alone = begin(vol, STET_BEGIN_SERIALIZABLE);
+	alone = unit_begin(vol, STET_BEGIN_SERIALIZABLE);
 	for (unsigned i = 0; i < 400000; i++) {
 		snprintf(name, sizeof(name), "name-%u", i);
 		FAILS(-ENOENT, stet_statat(vol, alone, STET_ROOT, name, 0, &st));
