@@ -111,6 +111,7 @@ void stet_fs_hooks(struct stet_fs *fs, struct stet_engine_hooks *ret_hooks)
 		.same = hook_same,
 		.order = stet_fs_order_,
 		.staged = stet_fs_staged_,
+		.reclaims = stet_fs_reclaims_,
 		.arg = fs,
 	};
 }

@@ -38,6 +38,7 @@ struct stet_fs {
 	bool scan_done;                /* all orphans of the volume are known */
 	uint64_t scan_from;            /* else: next inode number to scan from */
 	bool no_reclaim;               /* nothing can be written */
+	bool reclaim_stuck;            /* the last step could not go on */
 	uint64_t hint_ino, hint_first; /* extent written last: only where to look first */
 };
 
@@ -470,6 +471,7 @@ void stet_orphan_release_(struct stet_fs *fs);
 
 /* --- structure.c --- */
 STET_CHECKED int stet_fs_order_(void *arg, struct stet_txn *txn, const struct stet_stamp *stamp);
+bool stet_fs_reclaims_(void *arg); /* the hook of engine.h */
 void stet_fs_staged_(void *arg, struct stet_txn *txn, uint64_t *ret_blocks, uint64_t *ret_bytes);
 
 #endif

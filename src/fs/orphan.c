@@ -545,13 +545,11 @@ static int conclude(struct stet_fs *fs, struct fs_orphan *orphan, int rc, bool d
 	}
 }
 
-int stet_fs_reclaim_step(struct stet_fs *fs, struct stet_ticket *ticket)
+static int reclaim_step(struct stet_fs *fs, struct stet_ticket *ticket)
 {
 	bool done = false;
 	int rc = 0;
 
-	if (!fs->engine)
-		return 0;
 	if (!fs->scan_done)
 		return scan_step(fs);
 	for (uint32_t tries = 0; tries < TRIES_MAX && !rc && !fs->no_reclaim; tries++) {
@@ -573,6 +571,26 @@ int stet_fs_reclaim_step(struct stet_fs *fs, struct stet_ticket *ticket)
 	struct fs_orphan *orphan = stet_container_of(first, struct fs_orphan, link);
 	rc = reclaim_one(fs, orphan->ino, true, ticket, &done);
 	return rc == STET_WAIT ? rc : conclude(fs, orphan, rc, done);
+}
+
+int stet_fs_reclaim_step(struct stet_fs *fs, struct stet_ticket *ticket)
+{
+	int rc;
+
+	if (!fs->engine)
+		return 0;
+	rc = reclaim_step(fs, ticket);
+	fs->reclaim_stuck = rc != 1 && stet_fs_wants_reclaim(fs); /* it waits, or it failed */
+	if (!stet_fs_reclaims_(fs))
+		stet_engine_reclaimed(fs->engine);
+	return rc;
+}
+
+bool stet_fs_reclaims_(void *arg)
+{
+	const struct stet_fs *fs = arg;
+
+	return stet_fs_wants_reclaim(fs) && !fs->reclaim_stuck;
 }
 
 bool stet_fs_wants_reclaim(const struct stet_fs *fs)

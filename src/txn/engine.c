@@ -58,6 +58,7 @@ static void init_lists(struct stet_engine *engine)
 	stet_list_init(&engine->views);
 	stet_list_init(&engine->txns);
 	stet_ticket_queue_init(&engine->space_waiters);
+	stet_ticket_queue_init(&engine->reclaim_waiters);
 	stet_rangeset_init(&engine->recovered);
 	stet_vec_init(&engine->waiters);
 	stet_vec_init(&engine->ckpt_waiters);
@@ -432,6 +433,7 @@ void stet_space_kick_(struct stet_engine *engine)
 {
 	if (!stet_ticket_queue_empty(&engine->space_waiters))
 		stet_ticket_fire_all(&engine->space_waiters, 0);
+	stet_engine_reclaimed(engine);
 }
 
 /* What one operation may ask for at once. */
@@ -469,6 +471,12 @@ void stet_engine_cleaned(struct stet_engine *engine, bool progress)
 	engine->clean_turn = false;
 	if (!progress)
 		stet_space_kick_(engine);
+}
+
+void stet_engine_reclaimed(struct stet_engine *engine)
+{
+	if (!stet_ticket_queue_empty(&engine->reclaim_waiters))
+		stet_ticket_fire_all(&engine->reclaim_waiters, 0);
 }
 
 int stet_engine_touch_node(struct stet_engine *engine, uint32_t level, const void *key,

@@ -79,6 +79,9 @@ struct stet_engine_hooks {
 	int (*order)(void *arg, struct stet_txn *txn, const struct stet_stamp *stamp);
 	/* At most what ordering adds to the write-set: data blocks, and bytes of keys and values. */
 	void (*staged)(void *arg, struct stet_txn *txn, uint64_t *ret_blocks, uint64_t *ret_bytes);
+	/* Whether what was deleted is being reclaimed, and does not wait for anybody: then it is worth to wait for room,
+	 * and stet_engine_reclaimed tells when that is no longer so. NULL: never. */
+	bool (*reclaims)(void *arg);
 	void *arg;
 };
 
@@ -171,6 +174,7 @@ void stet_engine_pressure(const struct stet_engine *engine, struct stet_engine_p
 /* Whether somebody answers the pressure: while segments are short, he and the checkpoints take turns. */
 void stet_engine_set_cleaner(struct stet_engine *engine, bool present);
 void stet_engine_cleaned(struct stet_engine *engine, bool progress);
+void stet_engine_reclaimed(struct stet_engine *engine);
 /* Asks the next checkpoint to rewrite the node of this level that contains key (cleaner). */
 STET_CHECKED int stet_engine_touch_node(struct stet_engine *engine, uint32_t level, const void *key,
 					size_t key_bytes);

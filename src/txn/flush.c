@@ -511,6 +511,7 @@ void stet_engine_fail_(struct stet_engine *engine, const char *why)
 	stet_waiters_fire_(engine, false, UINT64_MAX, -EIO);
 	stet_waiters_fire_(engine, true, UINT64_MAX, -EIO);
 	stet_ticket_fire_all(&engine->space_waiters, -EIO);
+	stet_ticket_fire_all(&engine->reclaim_waiters, -EIO);
 }
 
 int stet_engine_refuse_(const struct stet_engine *engine)

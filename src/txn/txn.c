@@ -29,11 +29,14 @@
  *     something, or says that there is nothing to move. Else a stream of small changes, each of which may have freed
  *     something, would keep the cleaner away until the last segment is gone.
  * N10. A transaction that stands for one plain operation locks what it changes, not what it reads: else who may only
- *     look, and waits, would keep others from changing. The try that succeeds reads and is ordered under one hold of the
- *     volume's lock, but where its data has to be placed first: then what others did in between to what it has
+ *     look, and waits, would keep others from changing. The try that succeeds reads and is ordered under one hold of
+ *     the volume's lock, but where its data has to be placed first: then what others did in between to what it has
  *     read only (the way to its file, permissions) came later, as far as anybody can tell.
  * N11. The last segments belong to the log, the checkpoints and the cleaner alone: who empties a full volume waits for
  *     room, too, when they are all that is left.
+ * N12. What was deleted is reclaimed in steps that give room as they go. So who finds none waits while that goes on
+ *     (the hook `reclaims`), in a queue of its own: the steps ask for room, too, and wait for a checkpoint, which who
+ *     waits for them would ask for again and again.
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -641,7 +644,7 @@ static int take_room(struct stet_txn *txn, uint64_t blocks, bool privileged, boo
 	}
 	*ret_tight = short_of_memory(engine) || stet_crowded_(engine, 0, 3) ||
 		     (lacks_slots(txn, privileged) && !engine->clean_hopeless && !in_vain(engine));
-	if (*ret_tight || stet_crowded_(engine, keys_of(txn), 3))
+	if (*ret_tight || (!privileged && stet_crowded_(engine, keys_of(txn), 3)))
 		return -ENOSPC;
 	rc = stet_space_reserve(engine->space, blocks,
 				privileged ? STET_SPACE_PRIVILEGED : STET_SPACE_NORMAL);
@@ -699,6 +702,13 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 			stet_ticket_enqueue(&engine->space_waiters, ticket);
 			return STET_WAIT;
 		}
+	}
+	/* N12 */
+	if (ticket && !privileged && engine->hooks.reclaims &&
+	    engine->hooks.reclaims(engine->hooks.arg)) {
+		engine->stats.waits++;
+		stet_ticket_enqueue(&engine->reclaim_waiters, ticket);
+		return STET_WAIT;
 	}
 	/* N4. What that gives back comes with the next checkpoint. */
 	if (ticket && stet_txn_expire_oldest_(engine, false, txn)) {

@@ -257,6 +257,7 @@ struct stet_engine {
 	struct stet_gaps gaps;
 	unsigned locking_gaps; /* transactions at LOCKING that have some */
 	struct stet_ticket_queue space_waiters;
+	struct stet_ticket_queue reclaim_waiters; /* for room that the hook `reclaims` promises */
 	bool has_cleaner;
 	bool clean_turn;           /* N9 of txn.c: the cleaner comes before the next checkpoint */
 	bool clean_hopeless;       /* the cleaner found nothing to do since the last change */

@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 
+#include <sched.h>
 #include <stdlib.h>
 
 /* --- no space --- */
@@ -25,34 +26,80 @@ static ssize_t write_some(struct stet_volume *vol, int number)
 	return n;
 }
 
+/* How many until there is no room. */
+static int fill(struct stet_volume *vol)
+{
+	ssize_t n = 0;
+	int i;
+
+	for (i = 0; i < 1000; i++) {
+		n = write_some(vol, i);
+		if (n < 0)
+			break;
+	}
+	assert_int_equal(n, -ENOSPC);
+	OK(stet_sync(vol));
+	return i;
+}
+
+static void empty(struct stet_volume *vol, int count)
+{
+	char name[32];
+
+	for (int i = count; i >= 0; i--) {
+		snprintf(name, sizeof(name), "f%d", i);
+		int rc = stet_unlinkat(vol, NULL, STET_ROOT, name, 0);
+
+		assert_true(rc == 0 || rc == -ENOENT);
+	}
+}
+
 /* The call that asks is the one that is told; and a full volume can be emptied and filled again. */
 static void full_volume(void **state)
 {
 	struct unit_volume *u = *state;
-	char name[32];
 
 	for (int round = 0; round < 3; round++) {
-		ssize_t n = 0;
-		int i;
+		int n = fill(u->vol);
 
-		for (i = 0; i < 1000; i++) {
-			n = write_some(u->vol, i);
-			if (n < 0)
-				break;
-		}
-		assert_int_equal(n, -ENOSPC);
-		assert_true(i > 100); /* of 256 that the device has room for */
-		OK(stet_sync(u->vol));
-		for (; i >= 0; i--) {
-			snprintf(name, sizeof(name), "f%d", i);
-			int rc = stet_unlinkat(u->vol, NULL, STET_ROOT, name, 0);
-
-			assert_true(rc == 0 || rc == -ENOENT);
-		}
+		assert_true(n > 100); /* of 256 that the device has room for */
+		empty(u->vol, n);
 	}
 	OK(stet_sync(u->vol));
 	unit_reopen(u, true);
 	assert_true(write_some(u->vol, 1) > 0);
+}
+
+/* The threads of volumes that are opened from now on, too: they take turns, so who does not wait comes first. */
+static void on_one_cpu(void)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET((unsigned)sched_getcpu(), &set);
+	assert_int_equal(sched_setaffinity(0, sizeof(set), &set), 0);
+}
+
+/* Who asks for room while what was deleted is being reclaimed waits for it, also right after opening. */
+static void emptied_before_opening(void **state)
+{
+	struct unit_volume *u = *state;
+	cpu_set_t before;
+
+	assert_int_equal(sched_getaffinity(0, sizeof(before), &before), 0);
+	on_one_cpu();
+	unit_reopen(u, false);
+	for (int round = 0; round < 20; round++) {
+		int n = fill(u->vol);
+
+		empty(u->vol, n);
+		if (round % 2 == 0)
+			OK(stet_sync(u->vol));
+		unit_reopen(u, round % 2 == 0);
+		for (int i = 0; i < n / 2; i++)
+			assert_true(write_some(u->vol, i) > 0);
+	}
+	assert_int_equal(sched_setaffinity(0, sizeof(before), &before), 0);
 }
 
 /* A transaction that writes its files again and again, or in small pieces, needs what they hold in the end. */
@@ -330,6 +377,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(full_volume, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(emptied_before_opening, unit_set_up,
+						unit_tear_down),
 		cmocka_unit_test_setup_teardown(small_writes_in_a_transaction, unit_set_up,
 						unit_tear_down),
 		cmocka_unit_test_setup_teardown(full_by_transactions, unit_set_up, unit_tear_down),
