@@ -119,9 +119,18 @@ static void fire(struct stet_locks *locks)
 int stet_locks_create(uint64_t secret, struct stet_locks **ret)
 {
 	struct stet_locks *locks = stet_calloc(1, sizeof(*locks));
+	struct stet_hash_node node;
+	int rc;
 
 	if (!locks)
 		return -ENOMEM;
+	stet_hash_init(&locks->wholes, FIRST_TABLE_LOG2);
+	rc = stet_hash_insert(&locks->wholes, 0, &node); /* so that later none fails */
+	if (rc) {
+		stet_free(locks);
+		return rc;
+	}
+	stet_hash_remove(&locks->wholes, &node);
 	locks->secret = secret;
 	stet_hash_init(&locks->heads, FIRST_TABLE_LOG2);
 	stet_lone_init(&locks->lone);
@@ -141,7 +150,9 @@ void stet_locks_destroy(struct stet_locks *locks)
 	STET_ASSERT_CMP(stet_hash_count(&locks->heads), ==, 0);
 	if (locks->other)
 		locks->other->other = NULL;
+	STET_ASSERT_CMP(stet_hash_count(&locks->wholes), ==, 0);
 	stet_hash_release(&locks->heads);
+	stet_hash_release(&locks->wholes);
 	stet_lone_release(&locks->lone);
 	stet_free(locks);
 }
@@ -562,23 +573,48 @@ static bool check_span(void *arg, struct stet_span *span)
 	return false;
 }
 
-static uint64_t check_head(struct lock_head *head)
+/* G1: the order of the list. */
+static void check_wholes(struct checking *c)
+{
+	bool shared_seen = false;
+	struct stet_list *pos;
+
+	STET_LIST_FOREACH(pos, &c->head->wholes) {
+		struct lock_grant *g = stet_container_of(pos, struct lock_grant, of_head);
+
+		check_grant(c, g);
+		STET_ASSERT(g->mode == STET_LOCK_IS || !shared_seen);
+		shared_seen = shared_seen || g->mode == STET_LOCK_IS;
+	}
+	for (int mode = 0; mode < STET_LOCK_MODES; mode++)
+		STET_ASSERT_CMP(c->whole[mode], ==, c->head->whole_count[mode]);
+}
+
+static void check_ranges(struct checking *c)
 {
 	const struct lock_grant all = { .whole = true };
-	const struct stet_span *range = stet_lock_span_(&all);
+	struct stet_span_look look = { .from = &stet_lock_span_(&all)->from,
+				       .to = &stet_lock_span_(&all)->to,
+				       .left = SIZE_MAX };
+
+	for (int group = 0; group < STET_SPAN_GROUPS; group++)
+		look.whose[group] = STET_SPAN_OTHERS;
+	stet_spans_check(&c->head->ranges->spans);
+	stet_spans_find(&c->head->ranges->spans, &look, check_span, c);
+}
+
+/* Adds to *wholes how many grants of it all there are; returns how many of all kinds. */
+static uint64_t check_head(struct lock_head *head, uint64_t *wholes)
+{
 	struct checking c = { .head = head };
 	struct stet_list *pos;
 	bool plain_seen = false;
 
 	STET_ASSERT(!stet_list_linked(&head->changed)); /* I3 */
-	STET_LIST_FOREACH(pos, &head->wholes)
-		check_grant(&c, stet_container_of(pos, struct lock_grant, of_head));
-	if (head->ranges) {
-		stet_spans_check(&head->ranges->spans);
-		stet_spans_find(&head->ranges->spans, &range->from, &range->to, 0, check_span, &c);
-	}
-	for (int mode = 0; mode < STET_LOCK_MODES; mode++)
-		STET_ASSERT_CMP(c.whole[mode], ==, head->whole_count[mode]);
+	check_wholes(&c);
+	*wholes += c.grants;
+	if (head->ranges)
+		check_ranges(&c);
 	STET_ASSERT(c.grants > 0 || !stet_list_empty(&head->waits)); /* I1 */
 	STET_LIST_FOREACH(pos, &head->waits) {
 		struct stet_lock_wait *w = stet_container_of(pos, struct stet_lock_wait, of_head);
@@ -602,11 +638,12 @@ static uint64_t check_head(struct lock_head *head)
 void stet_locks_check(struct stet_locks *locks)
 {
 	struct stet_hash_node *node;
-	uint64_t grants = 0;
+	uint64_t grants = 0, wholes = 0;
 
 	for (node = stet_hash_first(&locks->heads); node;
 	     node = stet_hash_next(&locks->heads, node))
-		grants += check_head(stet_container_of(node, struct lock_head, node));
+		grants += check_head(stet_container_of(node, struct lock_head, node), &wholes);
 	STET_ASSERT_CMP(grants, ==, locks->grant_count);
+	STET_ASSERT_CMP(wholes, ==, stet_hash_count(&locks->wholes));
 	STET_ASSERT(stet_list_empty(&locks->changed) && stet_list_empty(&locks->recheck));
 }

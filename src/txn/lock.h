@@ -99,6 +99,7 @@ struct stet_lock_owner {
 	struct stet_locks *locks;
 	uint64_t age;          /* higher = younger */
 	struct stet_list held; /* of this owner's grants */
+	size_t listed;         /* how many are on it */
 	uint64_t held_count;
 	uint64_t held_bytes; /* of memory, about */
 	uint64_t *lone;      /* owned: keys of this owner's lone locks (lone.h) */

@@ -1,10 +1,14 @@
 /* lock_grant.c - locks that are held: who is in whose way, and taking them up. See lock.c.
  *
- * G1. A grant of a whole name is on the list of its head, one with a range in the tree of the head. The list is
- *     as long as many share the whole, so it is walked only for what is in it: the modes are counted, and what an
- *     owner with few locks holds is looked for among these.
+ * G1. A grant of a whole name is on the list of its head, and in a table by head and owner: who asks finds its
+ *     own there. Of different owners all but IS are of one mode; they stand before those. So the first that
+ *     is in somebody's way is among the first few.
  * G2. Grants of one owner with equal mode that touch or overlap are one (I6), so of those that meet a range
  *     only the ends of what they become are new; keys are moved from one to the other, not copied.
+ * G3. A grant with a range is in the tree of its head, where those that read (S, IS), IX and the others are told
+ *     apart: searching passes over parts in which all is the asker's own, or nothing is. Where many owners lie side
+ *     by side that does not help who looks for its own: when that has looked at as many as the asker has grants
+ *     at all, it looks at these instead.
  */
 #include "txn/lock_internal.h"
 
@@ -14,7 +18,7 @@
 #include <string.h>
 
 #define BIT(mode) (1u << (mode))
-#define FEW 32u /* locks of an owner */
+#define FEW 8u /* grants of an owner */
 
 /* --- modes --- */
 
@@ -160,34 +164,115 @@ bool stet_lock_in_the_way_(const struct lock_grant *other, const struct lock_gra
 	return stet_spans_overlap(stet_lock_span_(want), stet_lock_span_(other));
 }
 
+static unsigned group_of(enum stet_lock_mode mode)
+{
+	if (mode == STET_LOCK_IS || mode == STET_LOCK_S)
+		return 0;
+	return mode == STET_LOCK_IX ? 1 : 2;
+}
+
+/* What a held mode must be, seen from another one. */
+typedef bool fits_fn(enum stet_lock_mode held, enum stet_lock_mode mode);
+
+static bool conflicts(enum stet_lock_mode held, enum stet_lock_mode mode)
+{
+	return !compatible(held, mode);
+}
+
+static bool any_mode(enum stet_lock_mode held, enum stet_lock_mode mode)
+{
+	(void)held;
+	(void)mode;
+	return true;
+}
+
+static bool is_same(enum stet_lock_mode held, enum stet_lock_mode mode)
+{
+	return held == mode;
+}
+
+static bool is_weaker(enum stet_lock_mode held, enum stet_lock_mode mode)
+{
+	return as_strong(mode, held);
+}
+
+/* For those that meet want's range: the groups in which such modes are. */
+static struct stet_span_look look_for(const struct lock_grant *want, unsigned whose, fits_fn *fits,
+				      enum stet_lock_mode mode)
+{
+	const struct stet_span *range = stet_lock_span_(want);
+	struct stet_span_look look = {
+		.from = &range->from, .to = &range->to, .owner = want->owner, .left = SIZE_MAX
+	};
+
+	for (int m = 0; m < STET_LOCK_MODES; m++) {
+		enum stet_lock_mode held = (enum stet_lock_mode)m;
+
+		if (fits(held, mode))
+			look.whose[group_of(held)] |= whose;
+	}
+	return look;
+}
+
 struct each {
 	stet_lock_grant_fn *fn;
 	void *arg;
+	fits_fn *fits;
+	enum stet_lock_mode mode;
 };
 
 static bool each_span(void *arg, struct stet_span *span)
 {
 	const struct each *e = arg;
+	struct lock_grant *g = grant_of(span);
 
-	return e->fn(e->arg, grant_of(span));
+	return e->fits(g->mode, e->mode) && e->fn(e->arg, g);
 }
 
-static struct lock_grant *each_ranged(const struct lock_head *head, const struct lock_grant *want,
-				      stet_lock_grant_fn *fn, void *arg)
+static struct lock_grant *each_ranged(const struct lock_head *head, struct stet_span_look *look,
+				      struct each *e)
 {
-	const struct stet_span *range = stet_lock_span_(want);
-	struct each e = { fn, arg };
 	struct stet_span *span;
 
 	if (!head->ranges)
 		return NULL;
-	span = stet_spans_find(&head->ranges->spans, &range->from, &range->to, 0, each_span, &e);
+	span = stet_spans_find(&head->ranges->spans, look, each_span, e);
 	return span ? grant_of(span) : NULL;
+}
+
+/* Those of look->owner only (G3); some perhaps twice. */
+static struct lock_grant *each_own(const struct lock_head *head, struct stet_span_look *look,
+				   struct each *e)
+{
+	const struct stet_lock_owner *owner = look->owner;
+	struct stet_list *pos;
+
+	if (!head->ranges)
+		return NULL;
+	if (owner->listed >= FEW) {
+		struct lock_grant *found;
+
+		look->left = owner->listed;
+		found = each_ranged(head, look, e);
+		if (found || look->left > 0)
+			return found;
+	}
+	STET_LIST_FOREACH(pos, &owner->held) {
+		struct lock_grant *g = stet_container_of(pos, struct lock_grant, of_owner);
+
+		if (g->head == head && !g->whole && stet_span_fits(&ranged(g)->span, look) &&
+		    each_span(e, &ranged(g)->span))
+			return g;
+	}
+	return NULL;
 }
 
 struct lock_grant *stet_lock_each_(const struct lock_head *head, const struct lock_grant *want,
 				   stet_lock_grant_fn *fn, void *arg)
 {
+	struct stet_span_look look = look_for(want, STET_SPAN_OWN | STET_SPAN_OTHERS, any_mode,
+					      want->mode);
+	struct each e = { fn, arg, any_mode, want->mode };
 	struct stet_list *pos;
 
 	STET_LIST_FOREACH(pos, &head->wholes) {
@@ -196,28 +281,83 @@ struct lock_grant *stet_lock_each_(const struct lock_head *head, const struct lo
 		if (fn(arg, g))
 			return g;
 	}
-	return each_ranged(head, want, fn, arg);
+	return each_ranged(head, &look, &e);
 }
 
-static bool is_blocker(void *arg, struct lock_grant *g)
-{
-	const struct lock_grant *want = arg;
+/* --- wholes --- */
 
-	return g->owner != want->owner && !compatible(g->mode, want->mode);
+static uint64_t whole_key(const struct lock_head *head, const struct stet_lock_owner *owner)
+{
+	uint64_t key = stet_mix64((uint64_t)(uintptr_t)head ^ owner->locks->secret);
+
+	return stet_mix64(key + (uint64_t)(uintptr_t)owner);
+}
+
+/* A grant of all of it that the owner has, in a mode that fits. */
+static struct lock_grant *find_whole(const struct lock_head *head,
+				     const struct stet_lock_owner *owner, fits_fn *fits,
+				     enum stet_lock_mode mode)
+{
+	struct stet_hash_node *node = stet_hash_find(&owner->locks->wholes, whole_key(head, owner));
+
+	for (; node; node = stet_hash_find_next(node)) {
+		struct lock_grant *g = stet_container_of(node, struct lock_grant, node);
+
+		if (g->owner == owner && g->head == head && fits(g->mode, mode))
+			return g;
+	}
+	return NULL;
+}
+
+/* Whether another one's is in the way. An owner has one of each mode at most (I6). */
+static bool whole_blocks(const struct lock_head *head, const struct lock_grant *want)
+{
+	for (int m = 0; m < STET_LOCK_MODES; m++) {
+		enum stet_lock_mode held = (enum stet_lock_mode)m;
+		uint32_t count = head->whole_count[m];
+
+		if (count == 0 || compatible(held, want->mode))
+			continue;
+		if (count > 1 || !want->owner || !find_whole(head, want->owner, is_same, held))
+			return true;
+	}
+	return false;
+}
+
+/* --- in the way --- */
+
+struct lock_grant *stet_lock_each_blocker_(const struct lock_head *head,
+					   const struct lock_grant *want, stet_lock_grant_fn *fn,
+					   void *arg)
+{
+	struct stet_span_look look = look_for(want, STET_SPAN_OTHERS, conflicts, want->mode);
+	struct each e = { fn, arg, conflicts, want->mode };
+	bool whole = whole_blocks(head, want);
+	struct stet_list *pos;
+
+	for (pos = head->wholes.next; whole && pos != &head->wholes; pos = pos->next) {
+		struct lock_grant *g = stet_container_of(pos, struct lock_grant, of_head);
+
+		if (g->mode == STET_LOCK_IS && !conflicts(g->mode, want->mode))
+			break; /* G1: nor is what comes behind */
+		if (g->owner != want->owner && conflicts(g->mode, want->mode) && fn(arg, g))
+			return g;
+	}
+	return each_ranged(head, &look, &e);
+}
+
+static bool first_one(void *arg, struct lock_grant *g)
+{
+	(void)arg;
+	(void)g;
+	return true;
 }
 
 struct stet_lock_owner *stet_lock_granted_blocker_(const struct lock_head *head,
 						   const struct lock_grant *want)
 {
-	void *arg = (void *)(uintptr_t)want;
-	bool whole = false;
-	struct lock_grant *g;
+	struct lock_grant *g = stet_lock_each_blocker_(head, want, first_one, NULL);
 
-	for (int mode = 0; mode < STET_LOCK_MODES; mode++)
-		whole = whole || (head->whole_count[mode] > 0 &&
-				  !compatible((enum stet_lock_mode)mode, want->mode));
-	g = whole ? stet_lock_each_(head, want, is_blocker, arg)
-		  : each_ranged(head, want, is_blocker, arg);
 	return g ? g->owner : NULL;
 }
 
@@ -234,126 +374,67 @@ struct stet_lock_owner *stet_lock_queued_blocker_(const struct lock_head *head,
 	return NULL;
 }
 
-static bool is_own(void *arg, struct lock_grant *g)
+/* Whether the owner has something with a range that meets that of `range`, in a mode that fits its mode. */
+static bool holds_ranged(const struct lock_head *head, const struct lock_grant *range,
+			 struct stet_lock_owner *owner, fits_fn *fits)
 {
-	return g->owner == arg;
-}
+	struct stet_span_look look = look_for(range, STET_SPAN_OWN, fits, range->mode);
+	struct each e = { first_one, NULL, fits, range->mode };
 
-struct waits_for {
-	const struct lock_grant *wait;
-	const struct stet_lock_owner *owner;
-};
-
-static bool keeps_waiting(void *arg, struct lock_grant *g)
-{
-	const struct waits_for *q = arg;
-
-	return g->owner == q->owner && !compatible(g->mode, q->wait->mode);
-}
-
-typedef bool fits_fn(enum stet_lock_mode held, enum stet_lock_mode mode);
-
-static bool any_mode(enum stet_lock_mode held, enum stet_lock_mode mode)
-{
-	(void)held;
-	(void)mode;
-	return true;
-}
-
-static bool is_weaker(enum stet_lock_mode held, enum stet_lock_mode mode)
-{
-	return as_strong(mode, held);
-}
-
-/* A grant of all of it that the owner has, in a mode that fits. Looks at the shorter of two lists. */
-static struct lock_grant *find_whole(const struct lock_head *head,
-				     const struct stet_lock_owner *owner, fits_fn *fits,
-				     enum stet_lock_mode mode)
-{
-	bool by_owner = owner->held_count < FEW;
-	const struct stet_list *list = by_owner ? &owner->held : &head->wholes;
-	struct stet_list *pos;
-
-	STET_LIST_FOREACH(pos, list) {
-		struct lock_grant *g = by_owner
-					       ? stet_container_of(pos, struct lock_grant, of_owner)
-					       : stet_container_of(pos, struct lock_grant, of_head);
-
-		if (g->whole && g->owner == owner && g->head == head && fits(g->mode, mode))
-			return g;
-	}
-	return NULL;
-}
-
-/* As far as that is found out at once. */
-static bool holds_nothing(const struct lock_head *head, const struct stet_lock_owner *owner)
-{
-	const struct stet_list *pos;
-
-	if (owner->held_count >= FEW)
-		return false;
-	STET_LIST_FOREACH(pos, &owner->held) {
-		if (stet_container_of(pos, const struct lock_grant, of_owner)->head == head)
-			return false;
-	}
-	return true;
+	look.owner = owner;
+	return each_own(head, &look, &e);
 }
 
 bool stet_lock_is_upgrade_(const struct lock_head *head, const struct lock_grant *want)
 {
+	const struct lock_grant all = { .whole = true };
+	struct stet_lock_owner *owner = want->owner;
 	struct stet_list *pos;
 
-	if (find_whole(head, want->owner, any_mode, want->mode) ||
-	    each_ranged(head, want, is_own, want->owner))
+	if (find_whole(head, owner, any_mode, want->mode) ||
+	    holds_ranged(head, want, owner, any_mode))
 		return true;
-	if (holds_nothing(head, want->owner))
+	if (!holds_ranged(head, &all, owner, any_mode))
 		return false;
 	STET_LIST_FOREACH(pos, &head->waits) {
 		struct stet_lock_wait *w = stet_container_of(pos, struct stet_lock_wait, of_head);
-		struct waits_for q = { w->grant, want->owner };
 
 		if (stet_lock_in_the_way_(w->grant, want) &&
-		    stet_lock_each_(head, w->grant, keeps_waiting, &q))
+		    holds_ranged(head, w->grant, owner, conflicts))
 			return true;
 	}
 	return false;
 }
 
-struct reach {
-	const struct lock_grant *want;
-	const struct stet_bound *to; /* NULL: none yet */
-};
-
-static bool reach_on(void *arg, struct stet_span *span)
+static bool reach_on(void *arg, struct lock_grant *g)
 {
-	struct reach *r = arg;
-	const struct lock_grant *g = grant_of(span);
+	const struct stet_bound **to = arg, *end = &ranged(g)->span.to;
 
-	if (g->owner == r->want->owner && as_strong(g->mode, r->want->mode) &&
-	    (!r->to || stet_bound_cmp(&span->to, r->to) > 0))
-		r->to = &span->to;
+	if (!*to || stet_bound_cmp(end, *to) > 0)
+		*to = end;
 	return false;
 }
 
-/* Each round moves forward, so there are at most as many as there are grants. */
+/* Each round moves forward, so there are at most as many as the owner has grants. */
 bool stet_lock_covered_(const struct lock_head *head, const struct lock_grant *want)
 {
-	const struct stet_span *range = stet_lock_span_(want);
-	const struct stet_bound *at = &range->from;
+	struct stet_span_look look = look_for(want, STET_SPAN_OWN, as_strong, want->mode);
+	const struct stet_bound *end = look.to, *to;
+	struct each e = { reach_on, &to, as_strong, want->mode };
 
 	if (find_whole(head, want->owner, as_strong, want->mode))
 		return true;
-	while (head->ranges) {
-		struct reach r = { want, NULL };
-
-		stet_spans_find(&head->ranges->spans, at, at, STET_SPAN_BEGINS_AT_TO, reach_on, &r);
-		if (!r.to)
+	look.also = STET_SPAN_BEGINS_AT_TO;
+	for (;;) {
+		look.to = look.from;
+		to = NULL;
+		each_own(head, &look, &e);
+		if (!to)
 			return false;
-		if (stet_bound_cmp(r.to, &range->to) >= 0)
+		if (stet_bound_cmp(to, end) >= 0)
 			return true;
-		at = r.to;
+		look.from = to;
 	}
-	return false;
 }
 
 /* --- granting --- */
@@ -372,6 +453,7 @@ static void unlink_grant(struct stet_locks *locks, struct lock_grant *g)
 {
 	if (g->whole) {
 		stet_list_del(&g->of_head);
+		stet_hash_remove(&locks->wholes, &g->node);
 		g->head->whole_count[g->mode]--;
 	} else {
 		stet_spans_remove(&g->head->ranges->spans, &ranged(g)->span);
@@ -379,6 +461,7 @@ static void unlink_grant(struct stet_locks *locks, struct lock_grant *g)
 	stet_list_del(&g->of_owner);
 	g->owner->held_bytes -= bytes_of(g);
 	g->owner->held_count--;
+	g->owner->listed--;
 	locks->grant_count--;
 }
 
@@ -395,16 +478,20 @@ struct needless {
 	struct stet_list list; /* of lock_grant.of_head */
 };
 
-static bool collect_needless(void *arg, struct stet_span *span)
+static bool is_taken_up(enum stet_lock_mode held, enum stet_lock_mode mode)
+{
+	return held == mode || as_strong(mode, held);
+}
+
+static bool collect_needless(void *arg, struct lock_grant *old)
 {
 	struct needless *n = arg;
-	struct lock_grant *old = grant_of(span);
-	const struct stet_span *by = stet_lock_span_(n->g);
-	bool inside = stet_bound_cmp(&by->from, &span->from) <= 0 &&
-		      stet_bound_cmp(&span->to, &by->to) <= 0;
+	const struct stet_span *by = stet_lock_span_(n->g), *span = stet_lock_span_(old);
 
-	if (old->owner == n->g->owner &&
-	    (old->mode == n->g->mode || (inside && as_strong(n->g->mode, old->mode))))
+	if (stet_list_linked(&old->of_head))
+		return false;
+	if (old->mode == n->g->mode || (stet_bound_cmp(&by->from, &span->from) <= 0 &&
+					stet_bound_cmp(&span->to, &by->to) <= 0))
 		stet_list_add_tail(&n->list, &old->of_head);
 	return false;
 }
@@ -423,18 +510,17 @@ static void join(struct lock_grant *g, struct lock_grant *old)
 
 static void take_needless(struct stet_locks *locks, struct lock_head *head, struct lock_grant *g)
 {
-	const struct stet_span *range = stet_lock_span_(g);
+	struct stet_span_look look = look_for(g, STET_SPAN_OWN, is_taken_up, g->mode);
 	struct needless n = { .g = g };
+	struct each e = { collect_needless, &n, is_taken_up, g->mode };
 	struct lock_grant *whole;
 	struct stet_list *pos;
 
 	stet_list_init(&n.list);
 	while (g->whole && (whole = find_whole(head, g->owner, is_weaker, g->mode)))
 		stet_lock_drop_(locks, whole, false);
-	if (!head->ranges)
-		return;
-	stet_spans_find(&head->ranges->spans, &range->from, &range->to,
-			STET_SPAN_ENDS_AT_FROM | STET_SPAN_BEGINS_AT_TO, collect_needless, &n);
+	look.also = STET_SPAN_ENDS_AT_FROM | STET_SPAN_BEGINS_AT_TO;
+	each_own(head, &look, &e);
 	while ((pos = stet_list_first(&n.list))) {
 		struct lock_grant *old = stet_container_of(pos, struct lock_grant, of_head);
 
@@ -451,14 +537,23 @@ void stet_lock_add_(struct stet_locks *locks, struct lock_head *head, struct loc
 	take_needless(locks, head, g);
 	g->head = head;
 	if (g->whole) {
-		stet_list_add_tail(&head->wholes, &g->of_head);
+		int rc = stet_hash_insert(&locks->wholes, whole_key(head, g->owner), &g->node);
+
+		STET_ASSERT_CMP(rc, ==, 0); /* its first table is there */
+		if (g->mode == STET_LOCK_IS)
+			stet_list_add_tail(&head->wholes, &g->of_head);
+		else
+			stet_list_add_head(&head->wholes, &g->of_head); /* G1 */
 		head->whole_count[g->mode]++;
 	} else {
+		ranged(g)->span.owner = g->owner;
+		ranged(g)->span.group = group_of(g->mode);
 		stet_spans_add(&head->ranges->spans, &ranged(g)->span);
 	}
 	stet_list_add_tail(&g->owner->held, &g->of_owner);
 	g->owner->held_bytes += bytes_of(g);
 	g->owner->held_count++;
+	g->owner->listed++;
 	locks->grant_count++;
 }
 

@@ -31,6 +31,7 @@ struct lock_head {
 struct lock_grant {
 	struct stet_list of_head;
 	struct stet_list of_owner;
+	struct stet_hash_node node;    /* a whole one: of stet_locks.wholes (G1) */
 	struct stet_lock_owner *owner; /* NULL: of a probe */
 	struct lock_head *head;
 	enum stet_lock_mode mode;
@@ -64,8 +65,9 @@ struct stet_locks {
 	bool second;              /* of the pair */
 	uint64_t secret;
 	struct stet_hash heads;
-	struct stet_lone lone; /* I8 */
-	uint64_t lone_count;   /* of them, those without a head */
+	struct stet_hash wholes; /* of lock_grant.node; the first table is there */
+	struct stet_lone lone;   /* I8 */
+	uint64_t lone_count;     /* of them, those without a head */
 	uint64_t grant_count;
 	uint64_t search_mark;
 	struct stet_list changed; /* heads to be worked off (I3) */
@@ -90,6 +92,10 @@ bool stet_lock_in_the_way_(const struct lock_grant *other, const struct lock_gra
 typedef bool stet_lock_grant_fn(void *arg, struct lock_grant *g);
 struct lock_grant *stet_lock_each_(const struct lock_head *head, const struct lock_grant *want,
 				   stet_lock_grant_fn *fn, void *arg);
+/* The same for those that are in the way of what is wanted. */
+struct lock_grant *stet_lock_each_blocker_(const struct lock_head *head,
+					   const struct lock_grant *want, stet_lock_grant_fn *fn,
+					   void *arg);
 struct stet_lock_owner *stet_lock_granted_blocker_(const struct lock_head *head,
 						   const struct lock_grant *want);
 /* The owner of a conflicting wait before `end` (a member of the queue, or its head: all of it). */

@@ -241,15 +241,14 @@ static void search_edge(struct search *s, struct stet_lock_owner *from, struct s
 
 struct edges {
 	struct search *s;
-	const struct lock_grant *want;
+	struct stet_lock_owner *from;
 };
 
 static bool grant_edge(void *arg, struct lock_grant *g)
 {
 	const struct edges *e = arg;
 
-	if (stet_lock_in_the_way_(g, e->want))
-		search_edge(e->s, e->want->owner, g->owner);
+	search_edge(e->s, e->from, g->owner);
 	return e->s->last != NULL;
 }
 
@@ -268,9 +267,9 @@ static bool stands_for_all(const struct stet_lock_wait *w, const struct lock_gra
 static void search_wait(struct search *s, struct stet_lock_wait *w)
 {
 	const struct lock_grant *want = w->grant;
-	struct edges e = { s, want };
+	struct edges e = { s, want->owner };
 
-	stet_lock_each_(w->head, want, grant_edge, &e);
+	stet_lock_each_blocker_(w->head, want, grant_edge, &e);
 	if (w->upgrade)
 		return;
 	for (struct stet_list *pos = w->of_head.prev; pos != &w->head->waits && !s->last;

@@ -3,6 +3,8 @@
  * A1. In order by (from, no); a span's weight is random and not less than those below it, so the expected
  *     depth is logarithmic in any order of insertion.
  * A2. `last` of a span is the one at or below it that ends last. So a search leaves out what ends before.
+ * A3. `only` of a group is NULL if there is none of it at or below, and MIXED if not all are one owner's. So who
+ *     looks for others passes over what is its own, and who looks for its own over what is another's.
  */
 #include "txn/span.h"
 
@@ -115,12 +117,30 @@ static bool is_before(const struct stet_span *a, const struct stet_span *b)
 	return order ? order < 0 : a->no < b->no;
 }
 
-static void update(struct stet_span *s) /* A2 */
+static const char mixed;
+#define MIXED ((const void *)&mixed)
+
+static const void *both(const void *a, const void *b) /* A3 */
+{
+	if (!a || a == b)
+		return b;
+	return b ? MIXED : a;
+}
+
+static void update(struct stet_span *s) /* A2, A3 */
 {
 	s->last = s;
+	for (unsigned g = 0; g < STET_SPAN_GROUPS; g++)
+		s->only[g] = s->group == g ? s->owner : NULL;
 	for (int i = 0; i < 2; i++) {
-		if (s->child[i] && stet_bound_cmp(&s->child[i]->last->to, &s->last->to) > 0)
-			s->last = s->child[i]->last;
+		const struct stet_span *c = s->child[i];
+
+		if (!c)
+			continue;
+		if (stet_bound_cmp(&c->last->to, &s->last->to) > 0)
+			s->last = c->last;
+		for (unsigned g = 0; g < STET_SPAN_GROUPS; g++)
+			s->only[g] = both(s->only[g], c->only[g]);
 	}
 }
 
@@ -172,6 +192,7 @@ static void add(struct stet_span **link, struct stet_span *span)
 void stet_spans_add(struct stet_spans *spans, struct stet_span *span)
 {
 	STET_DEBUG_ASSERT(stet_bound_cmp(&span->from, &span->to) < 0);
+	STET_DEBUG_ASSERT(span->owner && span->group < STET_SPAN_GROUPS);
 	span->no = spans->next_no++;
 	span->weight = next_weight(spans);
 	span->child[0] = span->child[1] = NULL;
@@ -199,40 +220,68 @@ void stet_spans_remove(struct stet_spans *spans, struct stet_span *span)
 }
 
 struct search {
-	const struct stet_bound *from, *to;
-	int ends_after, begins_before; /* what the comparisons must reach */
+	struct stet_span_look *look;
 	stet_span_fn *fn;
 	void *arg;
 };
 
+static bool ends_after(const struct stet_span *s, const struct stet_span_look *look)
+{
+	return stet_bound_cmp(&s->to, look->from) >= (look->also & STET_SPAN_ENDS_AT_FROM ? 0 : 1);
+}
+
+static bool begins_before(const struct stet_span *s, const struct stet_span_look *look)
+{
+	return stet_bound_cmp(look->to, &s->from) >= (look->also & STET_SPAN_BEGINS_AT_TO ? 0 : 1);
+}
+
+bool stet_span_fits(const struct stet_span *span, const struct stet_span_look *look)
+{
+	unsigned whose = span->owner == look->owner ? STET_SPAN_OWN : STET_SPAN_OTHERS;
+
+	return look->whose[span->group] & whose && ends_after(span, look) &&
+	       begins_before(span, look);
+}
+
+/* Whether any of those at or below may be one whose owner is looked for (A3). */
+static bool may_be_below(const struct stet_span *s, const struct stet_span_look *look)
+{
+	for (unsigned g = 0; g < STET_SPAN_GROUPS; g++) {
+		const void *only = s->only[g];
+
+		if (only && look->whose[g] & STET_SPAN_OWN &&
+		    (only == look->owner || only == MIXED))
+			return true;
+		if (only && look->whose[g] & STET_SPAN_OTHERS && only != look->owner)
+			return true;
+	}
+	return false;
+}
+
 static struct stet_span *find(const struct search *q, struct stet_span *s)
 {
-	while (s && stet_bound_cmp(&s->last->to, q->from) >= q->ends_after) {
-		struct stet_span *found = find(q, s->child[0]);
+	while (s && ends_after(s->last, q->look) && may_be_below(s, q->look)) {
+		struct stet_span *found;
 
+		if (q->look->left == 0)
+			return NULL;
+		q->look->left--;
+		found = find(q, s->child[0]);
 		if (found)
 			return found;
-		if (stet_bound_cmp(q->to, &s->from) < q->begins_before)
+		if (!begins_before(s, q->look))
 			return NULL;
-		if (stet_bound_cmp(&s->to, q->from) >= q->ends_after && q->fn(q->arg, s))
+		if (stet_span_fits(s, q->look) && q->fn(q->arg, s))
 			return s;
 		s = s->child[1];
 	}
 	return NULL;
 }
 
-struct stet_span *stet_spans_find(const struct stet_spans *spans, const struct stet_bound *from,
-				  const struct stet_bound *to, unsigned also, stet_span_fn *fn,
-				  void *arg)
+struct stet_span *stet_spans_find(const struct stet_spans *spans, struct stet_span_look *look,
+				  stet_span_fn *fn, void *arg)
 {
-	const struct search q = {
-		.from = from,
-		.to = to,
-		.ends_after = also & STET_SPAN_ENDS_AT_FROM ? 0 : 1,
-		.begins_before = also & STET_SPAN_BEGINS_AT_TO ? 0 : 1,
-		.fn = fn,
-		.arg = arg,
-	};
+	const struct search q = { .look = look, .fn = fn, .arg = arg };
 
 	return find(&q, spans->root);
 }
@@ -240,9 +289,11 @@ struct stet_span *stet_spans_find(const struct stet_spans *spans, const struct s
 /* Returns how many there are. */
 static uint64_t check(const struct stet_span *s)
 {
+	const void *only[STET_SPAN_GROUPS] = { NULL };
 	const struct stet_span *last = s;
 	uint64_t count = 1;
 
+	only[s->group] = s->owner;
 	for (int i = 0; i < 2; i++) {
 		const struct stet_span *c = s->child[i];
 
@@ -253,8 +304,12 @@ static uint64_t check(const struct stet_span *s)
 		count += check(c);
 		if (stet_bound_cmp(&c->last->to, &last->to) > 0)
 			last = c->last;
+		for (unsigned g = 0; g < STET_SPAN_GROUPS; g++)
+			only[g] = both(only[g], c->only[g]);
 	}
 	STET_ASSERT(stet_bound_cmp(&s->last->to, &last->to) == 0);
+	for (unsigned g = 0; g < STET_SPAN_GROUPS; g++)
+		STET_ASSERT(only[g] == s->only[g]);
 	return count;
 }
 

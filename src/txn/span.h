@@ -27,12 +27,17 @@ struct stet_bound {
 	bool open;                    /* behind everything */
 };
 
+#define STET_SPAN_GROUPS 3
+
 struct stet_span {
 	struct stet_bound from, to; /* from < to */
 	uint64_t point;             /* not 0: it is one string alone, of which this is a hash */
+	const void *owner;          /* whose it is; not NULL */
+	unsigned group;
 	/* private to span.c while it is in a tree */
 	struct stet_span *child[2];
-	const struct stet_span *last; /* which of those below, and itself, ends last */
+	const void *only[STET_SPAN_GROUPS]; /* whose those of the group at or below are */
+	const struct stet_span *last;       /* which of those below, and itself, ends last */
 	uint64_t no;
 	uint64_t weight;
 };
@@ -52,12 +57,26 @@ void stet_spans_remove(struct stet_spans *spans, struct stet_span *span); /* it 
 /* What else than overlapping counts as being met. */
 #define STET_SPAN_ENDS_AT_FROM 1u
 #define STET_SPAN_BEGINS_AT_TO 2u
-/* The first span, by `from` and age, that meets [from, to) and for which fn says true; NULL: none. With
- * BEGINS_AT_TO from and to may be equal: those that hold that point. */
+
+/* Whose spans are looked for, in each group. Where only others lie, however many, they are passed at once. */
+#define STET_SPAN_OWN 1u
+#define STET_SPAN_OTHERS 2u
+struct stet_span_look {
+	const struct stet_bound *from, *to;
+	const void *owner;
+	unsigned also;
+	unsigned whose[STET_SPAN_GROUPS];
+	size_t left; /* so many may still be looked at; 0 after searching: it may have ended early */
+};
+
+/* Whether it is one of those that are looked for. With BEGINS_AT_TO from and to may be equal: those that hold
+ * that point. */
+bool stet_span_fits(const struct stet_span *span, const struct stet_span_look *look);
+/* The first such span, by `from` and age, for which fn says true; NULL: none. One that ended early may have left
+ * some out. */
 typedef bool stet_span_fn(void *arg, struct stet_span *span);
-struct stet_span *stet_spans_find(const struct stet_spans *spans, const struct stet_bound *from,
-				  const struct stet_bound *to, unsigned also, stet_span_fn *fn,
-				  void *arg);
+struct stet_span *stet_spans_find(const struct stet_spans *spans, struct stet_span_look *look,
+				  stet_span_fn *fn, void *arg);
 
 int stet_bound_cmp(const struct stet_bound *a, const struct stet_bound *b);
 static inline bool stet_spans_overlap(const struct stet_span *a, const struct stet_span *b)

@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -513,6 +514,22 @@ static void make_managers(struct stet_locks *locks[2], struct stet_lock_owner *o
 	}
 }
 
+/* Locks that nobody else asks for: what an owner has is looked for otherwise when it has many. */
+static void take_many(struct stet_lock_owner *owners, int owner)
+{
+	for (uint64_t i = 0; i < 12; i++) {
+		struct stet_lock_name n = { .object = 1000 + (uint64_t)owner,
+					    .sub = i,
+					    .to = UINT64_MAX,
+					    .class = STET_LOCK_NAME };
+
+		for (int k = 0; k < 2; k++)
+			assert_int_equal(stet_lock_acquire(&owners[k * OWNERS + owner], &n,
+							   STET_LOCK_S, false, NULL, NULL),
+					 0);
+	}
+}
+
 static void random_run(uint64_t seed)
 {
 	static struct model m;
@@ -520,12 +537,15 @@ static void random_run(uint64_t seed)
 	struct stet_locks *locks[2];
 	struct stet_random rnd;
 	bool two = seed % 2;
+	int loaded = seed % 4 < 2 ? 0 : OWNERS - 1; /* owners that have many */
 
 	memset(&m, 0, sizeof(m));
 	memset(slots, 0, sizeof(slots));
 	log_of_told.n = 0;
 	stet_random_seed(&rnd, seed);
 	make_managers(locks, owners, two);
+	for (int o = 0; o < loaded; o++)
+		take_many(owners, o);
 	for (int step = 0; step < 600; step++) {
 		struct m_item item = random_item(&rnd, two);
 		uint64_t dice = stet_random_below(&rnd, 100);
@@ -540,6 +560,8 @@ static void random_run(uint64_t seed)
 			do_cancel(&m, owners, item.owner, item.name, dice < 79);
 		else if (dice < 97)
 			do_release(&m, owners, locks, item.owner);
+		if (dice >= 82 && dice < 97 && item.owner < loaded)
+			take_many(owners, item.owner);
 		apply_victims(&m, -1, 0);
 		compare(&m, owners, locks);
 		compare_probes(&m);
@@ -845,6 +867,13 @@ static struct stet_lock_name record_no(char key[32], unsigned no)
 	return stet_lock_record(5, key, (size_t)n);
 }
 
+static struct stet_lock_name name_in(uint64_t dir, uint64_t sub)
+{
+	return (struct stet_lock_name){
+		.object = dir, .sub = sub, .to = UINT64_MAX, .class = STET_LOCK_NAME
+	};
+}
+
 /* K5: one that has very many of a table is given all of it, if it is the only one there. */
 static void test_all(void **state)
 {
@@ -911,6 +940,100 @@ static void test_long_queue(void **state)
 		assert_true(i + 1 == WAITERS || !t[i + 1].fired);
 		stet_lock_release_all(&owner[i]);
 	}
+	stet_locks_destroy(locks);
+}
+
+/* What is quadratic takes several times as long, what is not a small part of it. */
+static void expect_soon(clock_t begun)
+{
+	assert_true((clock() - begun) / CLOCKS_PER_SEC < 10);
+}
+
+/* Who takes the first record of a table again and again, at LOCKING, or the last: each time it locks what it looked at,
+ * which is all that it took before, and the next. */
+static void take_again_and_again(struct stet_locks *locks, unsigned taken, bool reverse)
+{
+	struct stet_lock_name far = stet_lock_record(5, reverse ? "A" : "zzz", reverse ? 1 : 3);
+	struct stet_lock_name seen;
+	struct stet_lock_owner a, b;
+	struct stet_ticket t;
+	char key[32], end[33];
+
+	stet_lock_owner_init(&a, locks, 1);
+	stet_lock_owner_init(&b, locks, 2);
+	stet_ticket_init(&t, NULL, NULL);
+	assert_int_equal(ASK(&b, far, X, &t), 0);
+	for (unsigned i = 0; i < taken; i++) {
+		struct stet_lock_name record = record_no(key, reverse ? taken - i : i);
+
+		memcpy(end, key, record.key_len);
+		end[record.key_len] = 0;
+		if (reverse)
+			seen = stet_lock_records(5, key, record.key_len, NULL, 0);
+		else
+			seen = stet_lock_records(5, NULL, 0, end, record.key_len + 1u);
+		assert_int_equal(ASK(&a, seen, S, &t), 0);
+		assert_int_equal(ASK(&a, record, X, &t), 0);
+		assert_int_equal(stet_lock_acquire(&b, &record, STET_LOCK_S, false, NULL, NULL),
+				 -EBUSY);
+	}
+	assert_int_equal(a.held_count, taken + 1); /* what was looked at is one */
+	stet_locks_check(locks);
+	stet_lock_release_all(&a);
+	stet_lock_release_all(&b);
+}
+
+static void test_taking(void **state)
+{
+	clock_t begun = clock();
+	struct stet_locks *locks;
+
+	(void)state;
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
+	take_again_and_again(locks, 30000, false);
+	take_again_and_again(locks, 30000, true);
+	expect_soon(begun);
+	stet_locks_destroy(locks);
+}
+
+/* Very many who share things, have many others, and ask for one thing more that they have already. */
+static void test_many_share(void **state)
+{
+	enum { SHARERS = 3000, ROUNDS = 60 };
+	clock_t begun = clock();
+	static struct stet_lock_owner owner[SHARERS];
+	struct stet_lock_name hot = stet_lock_record(5, "hot", 3);
+	struct stet_lock_name dir = { .object = 6, .to = UINT64_MAX, .class = STET_LOCK_NAMES };
+	struct stet_lock_name end = {
+		.object = 6, .from = 100, .to = UINT64_MAX, .class = STET_LOCK_DATA
+	};
+	struct stet_locks *locks;
+	struct stet_ticket t;
+
+	(void)state;
+	assert_int_equal(stet_locks_create(SECRET, &locks), 0);
+	stet_ticket_init(&t, NULL, NULL);
+	for (int i = 0; i < SHARERS; i++)
+		stet_lock_owner_init(&owner[i], locks, (uint64_t)i);
+	for (int round = 0; round < ROUNDS; round++) {
+		for (int i = 0; i < SHARERS; i++) {
+			struct stet_lock_name n = name_in(7, (uint64_t)(round * SHARERS + i));
+
+			assert_int_equal(ASK(&owner[i], hot, S, &t), 0);
+			assert_int_equal(ASK(&owner[i], dir, IX, &t), 0);
+			assert_int_equal(ASK(&owner[i], end, IX, &t), 0);
+			assert_int_equal(ASK(&owner[i], n, S, &t), 0);
+			if (round == 0)
+				continue;
+			assert_int_equal(stet_lock_acquire(&owner[i], &dir, STET_LOCK_S, false,
+							   NULL, NULL),
+					 -EBUSY);
+		}
+	}
+	for (int i = 0; i < SHARERS; i++)
+		stet_lock_release_all(&owner[i]);
+	expect_soon(begun);
+	assert_int_equal(stet_locks_count(locks), 0);
 	stet_locks_destroy(locks);
 }
 
@@ -984,13 +1107,6 @@ static uint64_t hash_of_object(uint64_t object)
 	uint64_t h = stet_mix64((object << 3 | STET_LOCK_NAME) ^ SECRET);
 
 	return stet_mix64(h + SECRET);
-}
-
-static struct stet_lock_name name_in(uint64_t dir, uint64_t sub)
-{
-	return (struct stet_lock_name){
-		.object = dir, .sub = sub, .to = UINT64_MAX, .class = STET_LOCK_NAME
-	};
 }
 
 /* Who knows the numbers of many directories does not find a name for each so that all meet in the tables. */
@@ -1093,6 +1209,8 @@ int main(void)
 		cmocka_unit_test(test_names_are_no_weapon),
 		cmocka_unit_test(test_names_that_meet),
 		cmocka_unit_test(test_given_up_probes),
+		cmocka_unit_test(test_taking),
+		cmocka_unit_test(test_many_share),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@ struct item {
 };
 
 static struct item items[SPANS];
+static const char owners[3];
 
 static int cmp(const char *a, const char *b)
 {
@@ -63,36 +64,57 @@ static bool note_met(void *arg, struct stet_span *span)
 }
 
 /* What the array says of an item. */
-static bool should_meet(const struct item *item, const char *from, const char *to, unsigned also)
+static bool should_meet(const struct item *item, const char *from, const char *to,
+			const struct stet_span_look *look)
 {
-	int ends = also & STET_SPAN_ENDS_AT_FROM ? 0 : 1;
-	int begins = also & STET_SPAN_BEGINS_AT_TO ? 0 : -1;
+	int ends = look->also & STET_SPAN_ENDS_AT_FROM ? 0 : 1;
+	int begins = look->also & STET_SPAN_BEGINS_AT_TO ? 0 : -1;
+	bool own = item->span.owner == look->owner;
 
-	return item->in && cmp(item->to, from) >= ends && cmp(item->from, to) <= begins;
+	return item->in && cmp(item->to, from) >= ends && cmp(item->from, to) <= begins &&
+	       look->whose[item->span.group] & (own ? STET_SPAN_OWN : STET_SPAN_OTHERS);
 }
 
 static void compare(struct stet_spans *spans, struct stet_random *rnd)
 {
 	struct stet_span q;
 	char from[24], to[24];
-	unsigned also = (unsigned)stet_random_below(rnd, 4);
+	struct stet_span_look look = { .from = &q.from,
+				       .to = &q.to,
+				       .owner = &owners[stet_random_below(rnd, 3)],
+				       .also = (unsigned)stet_random_below(rnd, 4),
+				       .whose = { (unsigned)stet_random_below(rnd, 4),
+						  (unsigned)stet_random_below(rnd, 4),
+						  (unsigned)stet_random_below(rnd, 4) },
+				       .left = SIZE_MAX };
 	int left = -1;
 
 	random_span(rnd, from, to);
-	if ((also & STET_SPAN_BEGINS_AT_TO) && stet_random_below(rnd, 2))
+	if ((look.also & STET_SPAN_BEGINS_AT_TO) && stet_random_below(rnd, 2))
 		strcpy(to, from);
 	set_bounds(&q, from, to);
 	for (int i = 0; i < SPANS; i++)
 		items[i].met = false;
-	assert_null(stet_spans_find(spans, &q.from, &q.to, also, note_met, &left));
+	assert_null(stet_spans_find(spans, &look, note_met, &left));
 	for (int i = 0; i < SPANS; i++)
-		assert_int_equal(items[i].met, should_meet(&items[i], from, to, also));
+		assert_int_equal(items[i].met, should_meet(&items[i], from, to, &look));
+	assert_true(look.left > 0);
+	look.left = (size_t)stet_random_below(rnd, 16); /* some are left out only if that is told */
+	for (int i = 0; i < SPANS; i++)
+		items[i].met = false;
+	assert_null(stet_spans_find(spans, &look, note_met, &left));
+	for (int i = 0; i < SPANS; i++) {
+		bool should = should_meet(&items[i], from, to, &look);
+
+		assert_true(look.left > 0 ? items[i].met == should : items[i].met <= should);
+	}
+	look.left = SIZE_MAX;
 	left = 1;
 	for (int i = 0; i < SPANS; i++)
 		items[i].met = false;
-	struct stet_span *first = stet_spans_find(spans, &q.from, &q.to, also, note_met, &left);
+	struct stet_span *first = stet_spans_find(spans, &look, note_met, &left);
 	for (int i = 0; i < SPANS; i++) { /* the first that says so is the first in order */
-		if (first && should_meet(&items[i], from, to, also))
+		if (first && should_meet(&items[i], from, to, &look))
 			assert_true(stet_bound_cmp(&first->from, &items[i].span.from) <= 0);
 	}
 }
@@ -113,6 +135,9 @@ static void test_random(void **state)
 		} else {
 			random_span(&rnd, item->from, item->to);
 			set_bounds(&item->span, item->from, item->to);
+			/* mostly one's own, as long stretches are to be passed over */
+			item->span.owner = &owners[stet_random_below(&rnd, 9) / 4];
+			item->span.group = (unsigned)stet_random_below(&rnd, STET_SPAN_GROUPS);
 			stet_spans_add(&spans, &item->span);
 		}
 		item->in = !item->in;
