@@ -31,11 +31,6 @@ struct wanted {
 	uint64_t prefix;
 };
 
-/* For each level, the last tower whose own key is below the wanted one. */
-struct path {
-	struct stet_skipnode *const *tower[STET_SKIPLIST_MAX_HEIGHT];
-};
-
 static uint64_t prefix_of(const uint8_t *key, size_t len)
 {
 	uint8_t padded[PREFIX_BYTES] = { 0 };
@@ -82,7 +77,7 @@ static bool is_equal(const struct stet_skipnode *node, const struct wanted *key)
 
 /* The first node >= key, or NULL; fills the path up to the list's height. */
 static inline struct stet_skipnode *seek(const struct stet_skiplist *sl, const struct wanted *key,
-					 struct path *path)
+					 struct stet_skippath *path)
 {
 	struct stet_skipnode *const *tower = sl->head;
 	struct stet_skipnode *stop = NULL; /* known not to be below the key */
@@ -105,7 +100,7 @@ static inline struct stet_skipnode *seek(const struct stet_skiplist *sl, const s
 }
 
 /* The link at this level of the path, to be changed: it lies in a node or head we own. */
-static struct stet_skipnode **link_at(const struct path *path, unsigned int level)
+static struct stet_skipnode **link_at(const struct stet_skippath *path, unsigned int level)
 {
 	return (struct stet_skipnode **)(uintptr_t)&path->tower[level][level];
 }
@@ -184,7 +179,7 @@ struct stet_skipnode *stet_skiplist_lower_bound(const struct stet_skiplist *sl, 
 						size_t len)
 {
 	struct wanted wanted = want(key, len);
-	struct path path;
+	struct stet_skippath path;
 
 	return seek(sl, &wanted, &path);
 }
@@ -193,7 +188,7 @@ struct stet_skipnode *stet_skiplist_find(const struct stet_skiplist *sl, const v
 					 size_t len)
 {
 	struct wanted wanted = want(key, len);
-	struct path path;
+	struct stet_skippath path;
 	struct stet_skipnode *node = seek(sl, &wanted, &path);
 
 	return node && is_equal(node, &wanted) ? node : NULL;
@@ -202,13 +197,43 @@ struct stet_skipnode *stet_skiplist_find(const struct stet_skiplist *sl, const v
 struct stet_skipnode *stet_skiplist_below(const struct stet_skiplist *sl, const void *key,
 					  size_t len)
 {
-	struct wanted wanted = want(key, len);
-	struct path path;
+	struct stet_skippath path;
 
-	(void)seek(sl, &wanted, &path);
-	if (path.tower[0] == sl->head)
+	return stet_skiplist_seek_below(sl, key, len, &path);
+}
+
+static struct stet_skipnode *end_of(const struct stet_skiplist *sl,
+				    const struct stet_skippath *path)
+{
+	if (path->tower[0] == sl->head)
 		return NULL;
-	return stet_container_of(path.tower[0], struct stet_skipnode, next);
+	return stet_container_of(path->tower[0], struct stet_skipnode, next);
+}
+
+struct stet_skipnode *stet_skiplist_seek_below(const struct stet_skiplist *sl, const void *key,
+					       size_t len, struct stet_skippath *ret)
+{
+	struct wanted wanted = want(key, len);
+
+	(void)seek(sl, &wanted, ret);
+	return end_of(sl, ret);
+}
+
+/* The path leads to the node on the levels that it has, and before it on those above. No key is looked at. */
+struct stet_skipnode *stet_skiplist_prev(const struct stet_skiplist *sl, struct stet_skippath *path)
+{
+	const struct stet_skipnode *node = end_of(sl, path);
+	struct stet_skipnode *const *tower;
+
+	if (!node)
+		return NULL;
+	tower = node->height < sl->height ? path->tower[node->height] : sl->head;
+	for (unsigned int level = node->height; level-- > 0;) {
+		while (tower[level] != node)
+			tower = tower[level]->next;
+		path->tower[level] = tower;
+	}
+	return end_of(sl, path);
 }
 
 int stet_skiplist_insert(struct stet_skiplist *sl, const void *key, size_t len,
@@ -217,7 +242,7 @@ int stet_skiplist_insert(struct stet_skiplist *sl, const void *key, size_t len,
 	struct wanted wanted = want(key, len);
 	struct stet_skipnode *node;
 	unsigned int height;
-	struct path path;
+	struct stet_skippath path;
 
 	if (len > STET_SKIPLIST_MAX_KEY_BYTES)
 		return STET_FAIL(-EINVAL, "key of %zu bytes", len);
@@ -250,7 +275,8 @@ int stet_skiplist_insert(struct stet_skiplist *sl, const void *key, size_t len,
 }
 
 /* The node comes right after the path. */
-static void take_out(struct stet_skiplist *sl, const struct path *path, struct stet_skipnode *node)
+static void take_out(struct stet_skiplist *sl, const struct stet_skippath *path,
+		     struct stet_skipnode *node)
 {
 	for (unsigned int level = 0; level < node->height; level++) {
 		struct stet_skipnode **link = link_at(path, level);
@@ -272,7 +298,7 @@ static void lower_height(struct stet_skiplist *sl)
 void stet_skiplist_remove(struct stet_skiplist *sl, struct stet_skipnode *node)
 {
 	struct wanted wanted = { stet_skipnode_key(node), node->key_len, node->prefix };
-	struct path path;
+	struct stet_skippath path;
 	struct stet_skipnode *found = seek(sl, &wanted, &path);
 
 	STET_ASSERT(found == node);
@@ -286,7 +312,7 @@ struct stet_skipnode *stet_skiplist_sweep(struct stet_skiplist *sl, const void *
 					  void *arg)
 {
 	struct wanted wanted = want(key, len);
-	struct path path;
+	struct stet_skippath path;
 	struct stet_skipnode *node = seek(sl, &wanted, &path);
 
 	for (; node && most > 0; most--) {

@@ -37,6 +37,11 @@ struct stet_skiplist {
 	size_t bytes;
 };
 
+/** A way to a node: for each level the last tower before a key. Private, but the caller's. */
+struct stet_skippath {
+	struct stet_skipnode *const *tower[STET_SKIPLIST_MAX_HEIGHT];
+};
+
 /**
  * Makes an empty list; allocates nothing. The seed decides the shape, not the content. value_bytes: 0, or
  * each new node gets a value of so many zero bytes (at most 4096), which lives and goes with it.
@@ -61,6 +66,14 @@ struct stet_skipnode *stet_skiplist_lower_bound(const struct stet_skiplist *sl, 
 /** The last node with a key < this one, or NULL. Borrowed: valid until it is removed. */
 struct stet_skipnode *stet_skiplist_below(const struct stet_skiplist *sl, const void *key,
 					  size_t len);
+
+/** As below; and remembers the way, which is good until a node is added or removed. */
+struct stet_skipnode *stet_skiplist_seek_below(const struct stet_skiplist *sl, const void *key,
+					       size_t len, struct stet_skippath *ret);
+
+/** The node before the one that was found last on this way, at little cost; NULL: there is none. */
+struct stet_skipnode *stet_skiplist_prev(const struct stet_skiplist *sl,
+					 struct stet_skippath *path);
 
 /** The node with the lowest key, or NULL. Borrowed: valid until it is removed. */
 static inline struct stet_skipnode *stet_skiplist_first(const struct stet_skiplist *sl)

@@ -145,11 +145,14 @@ static int take(struct step *s, const struct stet_key *key, struct stet_fs_recor
 	return 0;
 }
 
-static int step_forwards(struct step *s, uint32_t most, struct stet_fs_record *record)
+static int step_over(struct step *s, uint32_t most, struct stet_fs_record *record)
 {
+	const struct stet_key *from = &s->left->from, *to = &s->left->to;
+	struct stet_txn *txn = s->ctx->txn;
 	struct stet_scan *scan;
 	struct stet_key key;
-	int rc = stet_scan_open(s->ctx->txn, &s->left->from, &s->left->to, &scan);
+	int rc = s->reverse ? stet_scan_open_reverse(txn, from, to, &scan)
+			    : stet_scan_open(txn, from, to, &scan);
 
 	if (rc)
 		return rc;
@@ -160,23 +163,6 @@ static int step_forwards(struct step *s, uint32_t most, struct stet_fs_record *r
 			rc = take(s, &key, record);
 	}
 	stet_scan_close(scan);
-	return rc;
-}
-
-static int step_backwards(struct step *s, uint32_t most, struct stet_fs_record *record)
-{
-	struct stet_key before, key;
-	int rc = 0;
-
-	stet_key_copy(&before, &s->left->to);
-	for (; most > 0 && !s->done && !s->at_end && !rc; most--) {
-		rc = stet_txn_last(s->ctx->txn, &s->left->from, &before, &key, &record->val);
-		s->at_end = rc == 0;
-		if (rc != 1)
-			break;
-		rc = take(s, &key, record);
-		stet_key_copy(&before, &key);
-	}
 	return rc;
 }
 
@@ -221,7 +207,7 @@ int stet_fs_record_scan(struct stet_fs_ctx *ctx, uint64_t table, struct stet_fs_
 		return rc;
 	if (cmp(&left->from, &left->to) >= 0)
 		return 0;
-	rc = reverse ? step_backwards(&s, most, &record) : step_forwards(&s, most, &record);
+	rc = step_over(&s, most, &record);
 	if (!rc)
 		rc = note_seen(&s);
 	return rc ? rc : !s.at_end;

@@ -72,9 +72,25 @@ static int seek_below(struct stet_tree_cursor *cur, const void *key, size_t key_
 			 : stet_tree_path_seek_(cur, 0, last, sizeof(last));
 }
 
+/* From an index to the last item before it. */
+static int settle_below(struct stet_tree_cursor *cur)
+{
+	bool moved = true;
+
+	while (cur->index[0] == 0) {
+		int rc = stet_tree_path_prev_(cur, 0, &moved);
+
+		if (rc || !moved)
+			return rc;
+		cur->index[0] = stet_node_count(stet_tree_path_node_(cur, 0));
+	}
+	cur->index[0]--;
+	return settle(cur);
+}
+
 int stet_tree_cursor_below(struct stet_tree_cursor *cur, const void *key, size_t key_bytes)
 {
-	bool equal, moved = true;
+	bool equal;
 	int rc;
 
 	cur->valid = false;
@@ -88,14 +104,7 @@ int stet_tree_cursor_below(struct stet_tree_cursor *cur, const void *key, size_t
 		cur->index[0] = stet_node_search(stet_tree_path_node_(cur, 0),
 						 stet_cnode_guide(cur->path[0]), key, key_bytes,
 						 &equal);
-	while (cur->index[0] == 0) {
-		rc = stet_tree_path_prev_(cur, 0, &moved);
-		if (rc || !moved)
-			return rc;
-		cur->index[0] = stet_node_count(stet_tree_path_node_(cur, 0));
-	}
-	cur->index[0]--;
-	return settle(cur);
+	return settle_below(cur);
 }
 
 int stet_tree_cursor_next(struct stet_tree_cursor *cur)
@@ -105,6 +114,14 @@ int stet_tree_cursor_next(struct stet_tree_cursor *cur)
 	cur->valid = false;
 	cur->index[0]++;
 	return settle(cur);
+}
+
+int stet_tree_cursor_prev(struct stet_tree_cursor *cur)
+{
+	if (!cur->valid)
+		return 0;
+	cur->valid = false;
+	return settle_below(cur);
 }
 
 int stet_tree_lookup(struct stet_cache *cache, uint32_t tree, const struct stet_root *root,

@@ -56,7 +56,9 @@ STET_CHECKED int stet_tree_cursor_seek(struct stet_tree_cursor *cur, const void 
 /* To the last item < key (NULL, 0: the last of all). */
 STET_CHECKED int stet_tree_cursor_below(struct stet_tree_cursor *cur, const void *key,
 					size_t key_bytes);
+/* From a valid one to the item behind it, or before it. */
 STET_CHECKED int stet_tree_cursor_next(struct stet_tree_cursor *cur);
+STET_CHECKED int stet_tree_cursor_prev(struct stet_tree_cursor *cur);
 void stet_tree_cursor_release(struct stet_tree_cursor *cur);
 
 /* --- bulk apply --- */

@@ -9,6 +9,8 @@
  *     source, or the end of the range: there may be very many, and each call begins anew behind the last.
  * M5. A merge for reading jumps over gaps (gap.c): over those of the engine with all sources but the transaction's
  *     own, over the transaction's with all; and notes as a gap what it has passed.
+ * M6. A scan may go backwards: from the end of its range to the beginning. Each source then stands at its last key
+ *     below the last one returned; all else is the same.
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -115,15 +117,75 @@ void stet_merge_close_(struct stet_merge *m)
 	m->root = NULL;
 }
 
-/* The first node of a list behind the last key returned (or at the start of the range). */
-static struct stet_skipnode *behind(const struct stet_merge *m, const struct stet_skiplist *sl)
+/* --- the direction (M6) --- */
+
+static const struct stet_key *start_of(const struct stet_merge *m)
 {
-	const struct stet_key *at = m->started ? &m->last : &m->from;
-	struct stet_skipnode *node = stet_skiplist_lower_bound(sl, at->b, at->bytes);
+	return m->reverse ? &m->to : &m->from;
+}
+
+static bool is_before(const struct stet_merge *m, const uint8_t *a, size_t a_bytes,
+		      const uint8_t *b, size_t b_bytes)
+{
+	int order = stet_key_cmp(a, a_bytes, b, b_bytes);
+
+	return m->reverse ? order > 0 : order < 0;
+}
+
+static bool is_past_end(const struct stet_merge *m, const uint8_t *key, size_t bytes)
+{
+	if (m->reverse)
+		return stet_key_cmp(key, bytes, m->from.b, m->from.bytes) < 0;
+	return m->to.bytes && stet_key_cmp(key, bytes, m->to.b, m->to.bytes) >= 0;
+}
+
+/* Whether a source that goes on at `at` has this key still before it. */
+static bool is_reached_from(const struct stet_merge *m, const struct stet_key *at,
+			    const uint8_t *key, size_t bytes)
+{
+	int order = stet_key_cmp(key, bytes, at->b, at->bytes);
+
+	return m->reverse ? order < 0 : order >= 0;
+}
+
+static struct stet_skipnode *seek_node(const struct stet_merge *m, const struct stet_skiplist *sl,
+				       const struct stet_key *at, struct stet_skippath *path)
+{
+	if (m->reverse)
+		return stet_skiplist_seek_below(sl, at->b, at->bytes, path);
+	return stet_skiplist_lower_bound(sl, at->b, at->bytes);
+}
+
+static struct stet_skipnode *step_node(const struct stet_merge *m, const struct stet_skiplist *sl,
+				       const struct stet_skipnode *node, struct stet_skippath *path)
+{
+	return m->reverse ? stet_skiplist_prev(sl, path) : stet_skiplist_next(node);
+}
+
+static int seek_cursor(const struct stet_merge *m, struct stet_tree_cursor *cur,
+		       const struct stet_key *at)
+{
+	return m->reverse ? stet_tree_cursor_below(cur, at->b, at->bytes)
+			  : stet_tree_cursor_seek(cur, at->b, at->bytes);
+}
+
+static int step_cursor(const struct stet_merge *m, struct stet_tree_cursor *cur)
+{
+	return m->reverse ? stet_tree_cursor_prev(cur) : stet_tree_cursor_next(cur);
+}
+
+/* --- the sources --- */
+
+/* The first node of a list behind the last key returned (or at the start of the range). */
+static struct stet_skipnode *behind(const struct stet_merge *m, const struct stet_skiplist *sl,
+				    struct stet_skippath *path)
+{
+	const struct stet_key *at = m->started ? &m->last : start_of(m);
+	struct stet_skipnode *node = seek_node(m, sl, at, path);
 
 	if (node && m->started &&
 	    stet_key_cmp(stet_skipnode_key(node), node->key_len, at->b, at->bytes) == 0)
-		node = stet_skiplist_next(node);
+		node = step_node(m, sl, node, path);
 	return node;
 }
 
@@ -135,10 +197,10 @@ static int seek_cursors(struct stet_merge *m)
 		stet_tree_cursor_init(&m->tree, m->engine->cache, STET_TREE_CATALOG,
 				      &m->root->root);
 		m->tree_open = true;
-		rc = stet_tree_cursor_seek(&m->tree, m->from.b, m->from.bytes);
+		rc = seek_cursor(m, &m->tree, start_of(m));
 	}
 	for (size_t i = 0; i < m->runs.n && !rc; i++)
-		rc = stet_tree_cursor_seek(&m->runs.v[i].cur, m->from.b, m->from.bytes);
+		rc = seek_cursor(m, &m->runs.v[i].cur, start_of(m));
 	return rc;
 }
 
@@ -149,11 +211,11 @@ static int refresh(struct stet_merge *m)
 	if (!m->started)
 		rc = seek_cursors(m);
 	if (m->txn && (!m->started || m->own_changes != m->txn->set_changes)) {
-		m->own = behind(m, &m->txn->set);
+		m->own = behind(m, &m->txn->set, &m->own_path);
 		m->own_changes = m->txn->set_changes;
 	}
 	if (!m->own_only && (!m->started || m->delta_changes != m->engine->delta_changes)) {
-		m->delta = behind(m, &m->engine->delta);
+		m->delta = behind(m, &m->engine->delta, &m->delta_path);
 		m->delta_changes = m->engine->delta_changes;
 	}
 	return rc;
@@ -164,9 +226,9 @@ struct pick {
 	size_t bytes;
 };
 
-static void lower(struct pick *p, const uint8_t *key, size_t bytes)
+static void offer(const struct stet_merge *m, struct pick *p, const uint8_t *key, size_t bytes)
 {
-	if (!p->key || stet_key_cmp(key, bytes, p->key, p->bytes) < 0) {
+	if (!p->key || is_before(m, key, bytes, p->key, p->bytes)) {
 		p->key = key;
 		p->bytes = bytes;
 	}
@@ -178,38 +240,35 @@ static void skip_invisible(struct stet_merge *m, const struct pick *limit)
 	struct stet_skipnode *node = m->delta;
 
 	while (node && !stet_delta_find_(node->value, m->root->cut, m->serial) &&
-	       (!limit->key || stet_key_cmp(stet_skipnode_key(node), node->key_len, limit->key,
-					    limit->bytes) < 0)) {
+	       !is_past_end(m, stet_skipnode_key(node), node->key_len) &&
+	       (!limit->key ||
+		is_before(m, stet_skipnode_key(node), node->key_len, limit->key, limit->bytes))) {
 		stet_passed_key_(&m->passed, node->value, m->serial);
-		node = stet_skiplist_next(node);
+		node = step_node(m, &m->engine->delta, node, &m->delta_path);
 		m->engine->stats.invisible++;
 	}
 	m->delta = node;
 }
 
-/* The lowest key of all sources. */
-static bool lowest(struct stet_merge *m, struct stet_key *ret)
+/* The first key of all sources. */
+static bool first_key(struct stet_merge *m, struct stet_key *ret)
 {
 	struct pick p = { NULL, 0 };
 
 	if (m->own)
-		lower(&p, stet_skipnode_key(m->own), m->own->key_len);
+		offer(m, &p, stet_skipnode_key(m->own), m->own->key_len);
 	for (size_t i = 0; i < m->runs.n; i++) {
 		const struct stet_tree_cursor *cur = &m->runs.v[i].cur;
 
 		if (cur->valid)
-			lower(&p, cur->key.b, cur->key.bytes);
+			offer(m, &p, cur->key.b, cur->key.bytes);
 	}
 	if (m->tree_open && m->tree.valid)
-		lower(&p, m->tree.key.b, m->tree.key.bytes);
-	if (m->delta) {
-		const struct pick end = { m->to.b, m->to.bytes };
-
-		skip_invisible(m, p.key ? &p : m->to.bytes ? &end : &p);
-	}
+		offer(m, &p, m->tree.key.b, m->tree.key.bytes);
+	skip_invisible(m, &p);
 	if (m->delta)
-		lower(&p, stet_skipnode_key(m->delta), m->delta->key_len);
-	if (!p.key || (m->to.bytes && stet_key_cmp(p.key, p.bytes, m->to.b, m->to.bytes) >= 0))
+		offer(m, &p, stet_skipnode_key(m->delta), m->delta->key_len);
+	if (!p.key || is_past_end(m, p.key, p.bytes))
 		return false;
 	memcpy(ret->b, p.key, p.bytes);
 	ret->bytes = (uint16_t)p.bytes;
@@ -300,14 +359,14 @@ static int advance(struct stet_merge *m, const struct stet_key *key)
 	int rc = 0;
 
 	if (at_node(m->own, key))
-		m->own = stet_skiplist_next(m->own);
+		m->own = step_node(m, &m->txn->set, m->own, &m->own_path);
 	if (at_node(m->delta, key))
-		m->delta = stet_skiplist_next(m->delta);
+		m->delta = step_node(m, &m->engine->delta, m->delta, &m->delta_path);
 	for (size_t i = 0; i < m->runs.n && !rc; i++)
 		if (at_cursor(&m->runs.v[i].cur, key))
-			rc = stet_tree_cursor_next(&m->runs.v[i].cur);
+			rc = step_cursor(m, &m->runs.v[i].cur);
 	if (!rc && m->tree_open && at_cursor(&m->tree, key))
-		rc = stet_tree_cursor_next(&m->tree);
+		rc = step_cursor(m, &m->tree);
 	stet_key_copy(&m->last, key);
 	m->started = true;
 	return rc;
@@ -323,35 +382,37 @@ static bool uses_gaps(const struct stet_merge *m)
 /* Where the next key is looked for; false: no key says it. */
 static bool position(const struct stet_merge *m, struct stet_key *ret)
 {
-	stet_key_copy(ret, m->started ? &m->last : &m->from);
-	return m->started ? stet_key_step(ret) : ret->bytes > 0;
+	stet_key_copy(ret, m->started ? &m->last : start_of(m));
+	return m->started && !m->reverse ? stet_key_step(ret) : ret->bytes > 0;
 }
 
-static int seek_forward(struct stet_tree_cursor *cur, const struct stet_key *to)
+static int jump_cursor(const struct stet_merge *m, struct stet_tree_cursor *cur,
+		       const struct stet_key *to)
 {
-	if (!cur->valid || stet_key_cmp(cur->key.b, cur->key.bytes, to->b, to->bytes) >= 0)
+	if (!cur->valid || is_reached_from(m, to, cur->key.b, cur->key.bytes))
 		return 0;
-	return stet_tree_cursor_seek(cur, to->b, to->bytes);
+	return seek_cursor(m, cur, to);
 }
 
-static struct stet_skipnode *node_forward(const struct stet_skiplist *sl,
-					  struct stet_skipnode *node, const struct stet_key *to)
+static struct stet_skipnode *jump_node(const struct stet_merge *m, const struct stet_skiplist *sl,
+				       struct stet_skipnode *node, struct stet_skippath *path,
+				       const struct stet_key *to)
 {
-	if (!node || stet_key_cmp(stet_skipnode_key(node), node->key_len, to->b, to->bytes) >= 0)
+	if (!node || is_reached_from(m, to, stet_skipnode_key(node), node->key_len))
 		return node;
-	return stet_skiplist_lower_bound(sl, to->b, to->bytes);
+	return seek_node(m, sl, to, path);
 }
 
 static int jump(struct stet_merge *m, const struct stet_key *to, bool own)
 {
 	size_t first = !own && m->txn && m->txn->have_run ? 1 : 0;
-	int rc = m->tree_open ? seek_forward(&m->tree, to) : 0;
+	int rc = m->tree_open ? jump_cursor(m, &m->tree, to) : 0;
 
-	m->delta = node_forward(&m->engine->delta, m->delta, to);
+	m->delta = jump_node(m, &m->engine->delta, m->delta, &m->delta_path, to);
 	for (size_t i = first; i < m->runs.n && !rc; i++)
-		rc = seek_forward(&m->runs.v[i].cur, to);
+		rc = jump_cursor(m, &m->runs.v[i].cur, to);
 	if (own)
-		m->own = node_forward(&m->txn->set, m->own, to);
+		m->own = jump_node(m, &m->txn->set, m->own, &m->own_path, to);
 	return rc;
 }
 
@@ -362,6 +423,13 @@ static void begin_passing(struct stet_merge *m)
 		m->passed.from.bytes = 0; /* is not noted */
 }
 
+static bool find_gap(const struct stet_merge *m, const struct stet_gaps *gaps,
+		     const struct stet_key *at, uint64_t serial, struct stet_key *ret_to)
+{
+	return m->reverse ? stet_gap_before_(gaps, at, serial, ret_to)
+			  : stet_gap_behind_(gaps, at, serial, ret_to);
+}
+
 static int jump_gaps(struct stet_merge *m)
 {
 	struct stet_key at, to;
@@ -369,12 +437,12 @@ static int jump_gaps(struct stet_merge *m)
 
 	if (!uses_gaps(m) || !position(m, &at))
 		return 0;
-	if (stet_gap_behind_(&m->engine->gaps, &at, m->serial, &to)) {
+	if (find_gap(m, &m->engine->gaps, &at, m->serial, &to)) {
 		begin_passing(m);
 		stet_passed_gap_(&m->passed, false);
 		rc = jump(m, &to, false);
 	}
-	while (!rc && stet_gaps_own_(m->txn) && stet_gap_behind_(&m->txn->gaps, &at, 0, &to)) {
+	while (!rc && stet_gaps_own_(m->txn) && find_gap(m, &m->txn->gaps, &at, 0, &to)) {
 		begin_passing(m);
 		stet_passed_gap_(&m->passed, true);
 		rc = jump(m, &to, true);
@@ -396,9 +464,22 @@ static void pass(struct stet_merge *m, const struct stet_key *key)
 	m->engine->stats.passed++;
 }
 
-static void end_passing(struct stet_merge *m, const struct stet_key *to)
+/* What was passed ends before this key, or (NULL) with the range. */
+static void end_passing(const struct stet_merge *m, const struct stet_key *at)
 {
-	stet_passed_note_(&m->passed, m->engine, m->txn, m->serial, &m->passed.from, to);
+	const struct stet_key *end = at ? at : m->reverse ? &m->from : &m->to;
+	struct stet_key low;
+
+	if (m->passed.keys == 0)
+		return;
+	if (!m->reverse) {
+		stet_passed_note_(&m->passed, m->engine, m->txn, m->serial, &m->passed.from, end);
+		return;
+	}
+	stet_key_copy(&low, end);
+	if (at && !stet_key_step(&low))
+		return;
+	stet_passed_note_(&m->passed, m->engine, m->txn, m->serial, &low, &m->passed.from);
 }
 
 static int next(struct stet_merge *m, struct stet_key *ret_key, struct stet_val *ret_val,
@@ -411,8 +492,8 @@ static int next(struct stet_merge *m, struct stet_key *ret_key, struct stet_val 
 			rc = jump_gaps(m);
 		if (rc)
 			return rc;
-		if (!lowest(m, ret_key)) {
-			end_passing(m, &m->to);
+		if (!first_key(m, ret_key)) {
+			end_passing(m, NULL);
 			return 0;
 		}
 		int found = value_at(m, ret_key, ret_val);
@@ -477,6 +558,18 @@ int stet_scan_open(struct stet_txn *txn, const struct stet_key *from, const stru
 	view->scans++;
 	*ret = scan;
 	return 0;
+}
+
+int stet_scan_open_reverse(struct stet_txn *txn, const struct stet_key *from,
+			   const struct stet_key *to, struct stet_scan **ret)
+{
+	int rc;
+
+	STET_ASSERT_CMP(to->bytes, >, 0);
+	rc = stet_scan_open(txn, from, to, ret);
+	if (!rc)
+		(*ret)->m.reverse = true; /* nothing was sought yet */
+	return rc;
 }
 
 int stet_scan_next(struct stet_scan *scan, struct stet_key *ret_key, struct stet_val *ret_val)

@@ -130,15 +130,13 @@ STET_CHECKED int stet_txn_read_range(struct stet_txn *txn, const struct stet_key
 struct stet_scan;
 STET_CHECKED int stet_scan_open(struct stet_txn *txn, const struct stet_key *from,
 				const struct stet_key *to, struct stet_scan **ret);
+/* From the last key of [from, to) to the first; `to` is not empty. */
+STET_CHECKED int stet_scan_open_reverse(struct stet_txn *txn, const struct stet_key *from,
+					const struct stet_key *to, struct stet_scan **ret);
 /* 1 = an item (key and val filled), 0 = the end, < 0 error. */
 STET_CHECKED int stet_scan_next(struct stet_scan *scan, struct stet_key *ret_key,
 				struct stet_val *ret_val);
 void stet_scan_close(struct stet_scan *scan); /* NULL ok */
-
-/* The last item of [from, before): 1 = there is one, 0 = none, < 0 error. */
-STET_CHECKED int stet_txn_last(struct stet_txn *txn, const struct stet_key *from,
-			       const struct stet_key *before, struct stet_key *ret_key,
-			       struct stet_val *ret_val);
 
 /* --- changing (needs the locks that make it final) --- */
 STET_CHECKED int stet_txn_put(struct stet_txn *txn, const struct stet_key *key, const void *value,

@@ -381,9 +381,11 @@ struct stet_merge {
 	struct stet_key to;   /* exclusive end, bytes 0 = none */
 	struct stet_key from;
 	bool started;
+	bool reverse;
 	struct stet_passed passed;
 	/* candidates */
 	struct stet_skipnode *own, *delta;
+	struct stet_skippath own_path, delta_path; /* to them, backwards */
 	uint64_t own_changes, delta_changes;
 	struct stet_tree_cursor tree;
 	bool tree_open;

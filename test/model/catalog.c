@@ -7,8 +7,10 @@
 #include "model_internal.h"
 #include "world.h"
 
+#include "base/hash.h"
 #include "format/key.h"
 #include "format/value.h"
+#include "txn/lock.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -285,25 +287,75 @@ static void check_inode(struct check *c, uint64_t ino, const struct seen *s)
 		check_file(c, ino, s);
 }
 
-static int scan_all(struct world *w, struct check *c)
+/* What a scan gave, in whatever order. */
+struct given {
+	uint64_t items, sum;
+};
+
+static void add_given(struct given *g, const struct stet_key *key, const struct stet_val *val)
+{
+	g->items++;
+	g->sum += stet_mix64(stet_lock_hash(key->b, key->bytes) ^ stet_lock_hash(val->b, val->bytes)
+									  << 1);
+}
+
+static int scan_forwards(struct stet_txn *txn, const struct stet_key *to, struct check *c,
+			 struct given *g)
 {
 	const struct stet_key from = { 0 };
-	struct stet_key to = { .bytes = 9 };
-	struct stet_txn *txn;
 	struct stet_scan *scan;
 	struct stet_key key;
 	struct stet_val val;
+	int rc = stet_scan_open(txn, &from, to, &scan);
+
+	if (rc)
+		return rc;
+	while ((rc = stet_scan_next(scan, &key, &val)) == 1) {
+		see(c, &key, &val);
+		add_given(g, &key, &val);
+	}
+	stet_scan_close(scan);
+	return rc;
+}
+
+static int scan_backwards(struct stet_txn *txn, const struct stet_key *to, struct check *c,
+			  struct given *g)
+{
+	const struct stet_key from = { 0 };
+	struct stet_scan *scan;
+	struct stet_key key, last;
+	struct stet_val val;
+	int rc = stet_scan_open_reverse(txn, &from, to, &scan);
+
+	if (rc)
+		return rc;
+	stet_key_copy(&last, to);
+	while ((rc = stet_scan_next(scan, &key, &val)) == 1) {
+		if (stet_key_cmp(key.b, key.bytes, last.b, last.bytes) >= 0)
+			say(c, "backwards: keys out of order");
+		stet_key_copy(&last, &key);
+		add_given(g, &key, &val);
+	}
+	stet_scan_close(scan);
+	return rc;
+}
+
+static int scan_all(struct world *w, struct check *c)
+{
+	struct given there = { 0 }, back = { 0 };
+	struct stet_key to = { .bytes = 9 };
+	struct stet_txn *txn;
 	int rc = stet_txn_begin(w->engine, STET_LEVEL_PLAIN, true, &txn);
 
 	if (rc)
 		return rc;
 	memset(to.b, 0xff, 9);
-	rc = stet_scan_open(txn, &from, &to, &scan);
-	if (!rc) {
-		while ((rc = stet_scan_next(scan, &key, &val)) == 1)
-			see(c, &key, &val);
-		stet_scan_close(scan);
-	}
+	rc = scan_forwards(txn, &to, c, &there);
+	if (!rc)
+		rc = scan_backwards(txn, &to, c, &back);
+	if (!rc && (there.items != back.items || there.sum != back.sum))
+		say(c, "forwards %" PRIu64 " items, backwards %" PRIu64 ", or others", there.items,
+		    back.items);
 	stet_txn_end(txn);
 	return rc;
 }

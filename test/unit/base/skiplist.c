@@ -100,6 +100,23 @@ static size_t random_key(struct stet_random *random, uint8_t *bytes, size_t max_
 	return len;
 }
 
+/* Backwards from below a key, some of the way. */
+static void walk_back(const struct stet_skiplist *sl, const struct model *model, const uint8_t *key,
+		      size_t len, size_t steps)
+{
+	struct stet_skippath path;
+	struct stet_skipnode *node = stet_skiplist_seek_below(sl, key, len, &path);
+	size_t i = model_lower(model, key, len);
+
+	for (; steps > 0 && i > 0; steps--, i--) {
+		assert_node(node, model, i - 1);
+		node = stet_skiplist_prev(sl, &path);
+	}
+	assert_node(node, model, i > 0 ? i - 1 : model->n);
+	if (i == 0)
+		assert_null(stet_skiplist_prev(sl, &path));
+}
+
 static void step(struct stet_skiplist *sl, struct model *model, struct stet_random *random,
 		 size_t max_len)
 {
@@ -113,6 +130,7 @@ static void step(struct stet_skiplist *sl, struct model *model, struct stet_rand
 	assert_node(node, model, i);
 	assert_node(stet_skiplist_below(sl, key, len), model, i > 0 ? i - 1 : model->n);
 	assert_ptr_equal(stet_skiplist_find(sl, key, len), has ? node : NULL);
+	walk_back(sl, model, key, len, stet_random_below(random, 16));
 	if (stet_random_below(random, 5) < 3 && (has || model->n < MAX_KEYS)) {
 		assert_int_equal(stet_skiplist_insert(sl, key, len, &node), has ? -EEXIST : 0);
 		if (!has) {
@@ -146,8 +164,11 @@ static void random_run(uint64_t seed, size_t max_len)
 	stet_skiplist_init(&sl, seed, 0);
 	for (int i = 0; i < 8000; i++) {
 		step(&sl, &model, &random, max_len);
-		if (i % 200 == 0)
+		if (i % 200 == 0) {
 			assert_same(&sl, &model);
+			walk_back(&sl, &model, (const uint8_t *)"\xff\xff\xff\xff\xff", 5,
+				  SIZE_MAX);
+		}
 	}
 	assert_same(&sl, &model);
 	stet_skiplist_release(&sl, count_value, &model);

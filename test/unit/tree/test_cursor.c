@@ -124,6 +124,21 @@ static void test_scan(void **state)
 		assert_int_equal(stet_tree_cursor_next(&cur), 0);
 	}
 	assert_int_equal(at, h.model.list.n);
+	assert_int_equal(stet_tree_cursor_below(&cur, NULL, 0), 0);
+	for (; cur.valid; at--) {
+		assert_at(&cur, &h.model, at - 1);
+		if (at % 7 == 0) { /* there and back */
+			assert_int_equal(stet_tree_cursor_prev(&cur), 0);
+			if (cur.valid)
+				assert_int_equal(stet_tree_cursor_next(&cur), 0);
+			else
+				assert_int_equal(stet_tree_cursor_seek(&cur, NULL, 0), 0);
+		}
+		assert_int_equal(stet_tree_cursor_prev(&cur), 0);
+	}
+	assert_int_equal(at, 0);
+	assert_int_equal(stet_tree_cursor_prev(&cur), 0);
+	assert_false(cur.valid);
 	stet_tree_cursor_release(&cur);
 	harness_close(&h);
 }
