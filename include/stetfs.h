@@ -524,8 +524,8 @@ STET_API_CHECKED int stet_punch(struct stet_file *file, uint64_t off, uint64_t l
  * COLLAPSE_RANGE takes the range out, and what follows moves down by len; INSERT_RANGE puts in a hole,
  * and what was there moves up: both in whole blocks of 4096 bytes, before the end of the file (-EINVAL).
  * They copy the data that moves, in a transaction: all or nothing. Plain, they wait for others as any
- * change does, and give -EBUSY if others change the file again and again; in a transaction, a failure
- * half way dooms it.
+ * change does, and give -EBUSY if others change the file again and again; in a transaction, other calls in it
+ * wait, once it has the locks that it needs, and a failure leaves the transaction as it was.
  * -EOPNOTSUPP: any other mode; -EBADF: opened for reading only; -EFBIG, -ESTALE.
  */
 STET_API_CHECKED int stet_fallocate(struct stet_file *file, int mode, uint64_t off, uint64_t len);

@@ -240,9 +240,11 @@ struct stet_tx {
 	struct stet_list link;    /* volume.txs */
 	struct stet_list waiters; /* of stet_api_waiter.link: calls in it that wait */
 	bool spilling;            /* a call performs a job of txn */
+	bool must_spill;          /* before anything else is changed */
+	bool alone;               /* a call of several operations has it for itself */
 	bool frozen;              /* it takes no more changes */
 	uint64_t changes;         /* operations that may have changed something */
-	struct stet_cond turn;    /* spilling has ended */
+	struct stet_cond turn;    /* spilling has ended, or what was alone */
 	struct stet_hash dirty;   /* of stet_api_dirty; kept while there is a watch */
 	struct stet_lock_owner open_owner; /* data locks of opens; see open_lock.c */
 	uint32_t lock_timeout_ms;          /* 0: calls wait for locks for ever */
@@ -295,17 +297,23 @@ struct stet_api_op {
 	struct stet_volume *vol;
 	struct stet_tx *tx;
 	struct stet_api_queuing *queuing; /* plain operations; NULL: none */
-	uint64_t held; /* inode held on behalf of the caller; let go if the operation fails */
+	uint64_t held;  /* inode held on behalf of the caller; let go if the operation fails */
+	uint64_t parts; /* savepoint before its changes (stet_api_in_parts_); 0: none */
 };
 typedef int stet_api_op_fn(struct stet_api_op *op, void *arg);
 
-#define STET_API_READ 0x10000u /* changes nothing */
+#define STET_API_READ 0x10000u   /* changes nothing */
+#define STET_API_INSIDE 0x20000u /* part of a call that has the transaction for itself */
 
 /* In an operation, last: holds the inode for the caller. */
 STET_CHECKED int stet_api_hold_(struct stet_api_op *op, uint64_t ino);
 
+/* In an operation, before the first of several changes: if it fails or must wait, they are taken back. A plain
+ * operation needs no such thing. */
+STET_CHECKED int stet_api_in_parts_(struct stet_api_op *op);
+
 /* Runs fn in tx, or as a plain operation; then (may be NULL) `after`, which sees what fn did, under the
- * same hold of the lock. flags: STET_LL_NOWAIT, STET_API_READ. */
+ * same hold of the lock. flags: STET_LL_NOWAIT, STET_API_READ, STET_API_INSIDE. */
 STET_CHECKED int stet_api_run_(struct stet_volume *vol, struct stet_tx *tx, unsigned flags,
 			       stet_api_op_fn *fn, stet_api_op_fn *after, void *arg);
 
@@ -342,11 +350,21 @@ STET_CHECKED int stet_api_permit_xattr_(struct stet_api_op *op, uint64_t ino, co
 					bool change, bool *ret_kill_sgid);
 /* The data of a file is about to change. */
 STET_CHECKED int stet_api_drop_set_ids_(struct stet_api_op *op, uint64_t ino);
+/* Takes all locks for that, whatever changes. */
+STET_CHECKED int stet_api_lock_all_(struct stet_api_op *op, uint64_t ino);
 
-/* Waits while a call in the transaction performs a job of it. 0: it is open; -ESTALE, -EAGAIN. */
+/* Waits while a call in the transaction performs a job of it, or has it for itself. 0: it is open; -ESTALE, -EAGAIN. */
 STET_CHECKED int stet_api_wait_turn_(struct stet_tx *tx);
 /* The same for what changes something. -EROFS: it is frozen. */
 STET_CHECKED int stet_api_wait_turn_to_change_(struct stet_tx *tx);
+/* Before it may be ended or frozen: waits for the end of a call that has it for itself. -ESTALE, -EAGAIN. */
+STET_CHECKED int stet_api_wait_whole_(struct stet_tx *tx);
+
+/* A call of several operations that are made as a whole: between begin and end, which are made without the lock,
+ * they run with STET_API_INSIDE, and no other call of anybody in the transaction. If rc says that the call has failed,
+ * all of it is taken back. Returns rc. */
+STET_CHECKED int stet_api_alone_begin_(struct stet_tx *tx, uint64_t *ret_savepoint);
+STET_CHECKED int stet_api_alone_end_(struct stet_tx *tx, uint64_t savepoint, int rc);
 
 /// Paths (path.c) ///
 

@@ -236,7 +236,7 @@ int stet_ll_commit(struct stet_tx *txn, unsigned flags, stet_ll_done_fn *on_done
 		return rc;
 	vol = txn->vol;
 	stet_api_lock_(vol);
-	rc = stet_api_tx_usable_(txn);
+	rc = stet_api_wait_whole_(txn);
 	if (!rc)
 		rc = new_answer(vol, on_done, arg, &a);
 	if (!rc) {

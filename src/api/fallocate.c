@@ -4,8 +4,11 @@
  *     now is told so.
  * L2. Taking a range out (collapse) and putting one in (insert) move what lies behind it. The log says
  *     of each block whose it is, and where in the file; so moving is copying, holes excepted. It is
- *     done in a transaction, the caller's or one of its own: a crash leaves all of it or nothing.
- * L3. The first change takes the whole file's lock; what is to be moved is looked up after that.
+ *     done in a transaction, the caller's, which it has for itself meanwhile, or one of its own: a crash or a failure
+ *     leaves all of it or nothing.
+ * L3. The first change takes the whole file's lock; what is to be moved is looked up after that. In the caller's
+ *     transaction it is taken before: who has a transaction for himself does not wait for locks, because whoever
+ *     holds them might be about to do something in it.
  * L4. A piece is moved when what lay at its target has been moved: downwards from the front, upwards
  *     from the end.
  */
@@ -64,8 +67,7 @@ static int check_room(struct stet_volume *vol, struct stet_tx *tx, unsigned flag
 	return rc ? rc : stet_api_run_(vol, NULL, flags, promise, NULL, g);
 }
 
-/* Grows the file over the range and zeroes what it had there. Starting anew after a wait finds the file
- * grown already and goes on with the rest. */
+/* Grows the file over the range and zeroes what it had there. */
 static int grow_and_zero(struct stet_api_op *op, void *arg)
 {
 	const struct growing *g = arg;
@@ -82,13 +84,12 @@ static int grow_and_zero(struct stet_api_op *op, void *arg)
 	if (rc)
 		return rc;
 	grows = g->size > attr.size;
-	if (grows)
+	if (grows && g->punch_len)
+		rc = stet_api_in_parts_(op);
+	if (!rc && grows)
 		rc = stet_fs_truncate(&op->ctx, g->ino, g->size);
-	if (!rc && g->punch_len) {
+	if (!rc && g->punch_len)
 		rc = stet_fs_punch(&op->ctx, g->ino, g->punch_off, g->punch_len);
-		if (rc && rc != STET_WAIT && grows)
-			stet_txn_doom(op->ctx.txn, rc); /* half of it is done */
-	}
 	return rc;
 }
 
@@ -276,21 +277,36 @@ static int insert(struct shift *s)
 	return rc ? rc : punch(s, s->off, s->off + s->len);
 }
 
-/* In a transaction. One that fails half way cannot go on. */
 static int shift_in(struct shift *s)
 {
 	int rc = check_shift(s);
 
 	if (rc)
 		return rc;
-	rc = s->insert ? insert(s) : collapse(s);
-	if (rc) {
-		stet_api_lock_(s->vol);
-		if (!stet_api_tx_usable_(s->tx))
-			stet_txn_doom(s->tx->txn, rc);
-		stet_api_unlock_(s->vol);
-	}
-	return rc;
+	return s->insert ? insert(s) : collapse(s);
+}
+
+static int lock_all(struct stet_api_op *op, void *arg)
+{
+	const struct shift *s = arg;
+
+	return stet_api_lock_all_(op, s->ino);
+}
+
+/* In the caller's transaction. */
+static int shift_inside(struct shift *s)
+{
+	uint64_t before;
+	int rc = check_shift(s);
+
+	if (!rc)
+		rc = stet_api_run_(s->vol, s->tx, s->flags, lock_all, NULL, s);
+	if (!rc)
+		rc = stet_api_alone_begin_(s->tx, &before);
+	if (rc)
+		return rc;
+	s->flags |= STET_API_INSIDE;
+	return stet_api_alone_end_(s->tx, before, shift_in(s));
 }
 
 /* In a transaction of its own. */
@@ -322,7 +338,7 @@ static int shift_range(struct stet_volume *vol, struct stet_tx *tx, struct shift
 	s->buf = stet_alloc(STET_API_WRITE_MAX);
 	if (!s->buf)
 		return STET_FAIL(-ENOMEM, "no memory");
-	rc = tx ? shift_in(s) : shift_alone(s);
+	rc = tx ? shift_inside(s) : shift_alone(s);
 	stet_vec_release(&s->segments);
 	stet_free(s->buf);
 	return rc;

@@ -375,7 +375,7 @@ int stet_finder_open_(struct stet_finder *f, struct stet_tx *txn, bool claimed)
 	rc = stet_api_view_like_(txn, &f->view);
 	if (!rc) {
 		stet_api_lock_(f->vol);
-		rc = claimed ? 0 : stet_api_tx_usable_(txn);
+		rc = claimed ? 0 : stet_api_wait_whole_(txn);
 		if (!rc)
 			rc = stet_api_touched_collect_(txn, &f->touched);
 		stet_api_unlock_(f->vol);

@@ -6,7 +6,8 @@
  *     the transaction meanwhile. If the transaction is ended meanwhile, the wait ends with -EAGAIN
  *     (-ESTALE, if it was open for too long, or dropped).
  * R3. After an operation the transaction may have to place data early (spill): other operations in it
- *     wait for that, because the job works on its write-set.
+ *     wait for that, because the job works on its write-set. Where that cannot be done the operation has been made
+ *     all the same; the next one that changes something does it first, waiting for room, or fails.
  * R4. A plain operation that is made for a user (who.c) while there is a watch has to be told: it is a LOCKING
  *     transaction of its own, so it sees what is current, waits as a plain one does, and is published as
  *     transactions are. It locks only what it changes (N10 of txn.c). If it must give way to others it is made again.
@@ -15,6 +16,9 @@
  * R6. A transaction whose wait ended with -EDEADLK is doomed: the call failed, and is not made again.
  * R7. In a deadlock a plain operation gives way: it has changed nothing, and is made again. But when it has done so
  *     often, it counts as old as it is; so sooner or later it is the oldest, and others give way.
+ * R8. An operation that makes several changes, any of which may be refused or may have to wait, says so before the first
+ *     (stet_api_in_parts_): in a transaction those made are taken back then. A call of several operations that must be
+ *     made as a whole has the transaction for itself meanwhile (savepoint.c).
  */
 #include "api/api_internal.h"
 
@@ -220,21 +224,45 @@ static int wait_in_tx(struct stet_tx *tx, struct stet_api_waiter *w, int64_t *si
 	return rc;
 }
 
-int stet_api_wait_turn_(struct stet_tx *tx)
+static int wait_turn(struct stet_tx *tx, bool inside)
 {
 	stet_api_assert_locked_(tx->vol);
-	while (tx->spilling)
+	while (tx->spilling || (tx->alone && !inside))
 		stet_cond_wait(&tx->turn, &tx->vol->lock);
 	return stet_api_tx_usable_(tx);
 }
 
-int stet_api_wait_turn_to_change_(struct stet_tx *tx)
+int stet_api_wait_turn_(struct stet_tx *tx)
 {
-	int rc = stet_api_wait_turn_(tx);
+	return wait_turn(tx, false);
+}
 
-	if (!rc && tx->frozen)
+/* As stet_api_run_ has the flags. */
+static int wait_open(struct stet_tx *tx, unsigned flags)
+{
+	int rc = wait_turn(tx, flags & STET_API_INSIDE);
+
+	if (!rc && tx->frozen && !(flags & STET_API_READ))
 		rc = STET_FAIL(-EROFS, "the transaction takes no more changes");
 	return rc;
+}
+
+int stet_api_wait_whole_(struct stet_tx *tx)
+{
+	int rc;
+
+	stet_api_assert_locked_(tx->vol);
+	stet_api_tx_get_(tx);
+	while (tx->alone)
+		stet_cond_wait(&tx->turn, &tx->vol->lock);
+	rc = stet_api_tx_usable_(tx);
+	stet_api_tx_put_(tx);
+	return rc;
+}
+
+int stet_api_wait_turn_to_change_(struct stet_tx *tx)
+{
+	return wait_open(tx, 0);
 }
 
 /* R3 */
@@ -250,22 +278,73 @@ static int spill(struct stet_tx *tx)
 	while ((rc = stet_txn_spill(tx->txn, &job)) == 1)
 		stet_api_run_job_(tx->vol, job);
 	tx->spilling = false;
+	tx->must_spill = rc != 0;
 	stet_cond_broadcast(&tx->turn);
-	if (rc)
-		stet_txn_doom(tx->txn, rc);
+	return rc;
+}
+
+/* R3 */
+static int spill_first(struct stet_api_op *op)
+{
+	int rc = spill(op->tx);
+
+	if (rc != -ENOSPC)
+		return rc;
+	rc = stet_txn_spill_room(op->tx->txn, op->ctx.ticket);
+	return rc ? rc : spill(op->tx);
+}
+
+/* What comes before an operation. STET_WAIT, too. */
+static int get_ready(struct stet_api_op *op, unsigned flags)
+{
+	bool changes = !(flags & STET_API_READ);
+	struct stet_tx *tx = op->tx;
+	int rc = wait_open(tx, flags);
+
+	if (!rc && changes && tx->must_spill) {
+		rc = spill_first(op);
+		if (!rc)
+			rc = wait_open(tx, flags); /* others had the lock meanwhile */
+	}
+	if (!rc && (changes || (tx->flags & STET_BEGIN_LOCKING)))
+		rc = stet_api_check_limits_(tx);
+	return rc;
+}
+
+/* --- several changes at once (R8) --- */
+
+int stet_api_in_parts_(struct stet_api_op *op)
+{
+	if (!op->tx || op->parts)
+		return 0;
+	return stet_txn_savepoint(op->ctx.txn, &op->parts);
+}
+
+/* The end of the operation. A transaction that is doomed has nothing to take back. */
+static int end_parts(struct stet_api_op *op, int rc)
+{
+	if (op->parts && !stet_txn_doomed(op->ctx.txn)) {
+		if (rc)
+			stet_ignore(stet_txn_rollback_to(op->ctx.txn, op->parts),
+				    "it dooms the transaction then");
+		if (!stet_txn_doomed(op->ctx.txn))
+			stet_ignore(stet_txn_savepoint_release(op->ctx.txn, op->parts),
+				    "it is there");
+	}
+	op->parts = 0;
 	return rc;
 }
 
 /* At LOCKING looking may have to wait, too. */
-static int look_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, stet_api_op_fn *after,
-		      void *arg, int64_t *since_ns)
+static int look_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned flags,
+		      stet_api_op_fn *after, void *arg, int64_t *since_ns)
 {
 	int rc;
 
 	while ((rc = after(op, arg)) == STET_WAIT) {
 		rc = wait_in_tx(op->tx, w, since_ns);
 		if (!rc)
-			rc = stet_api_wait_turn_(op->tx);
+			rc = wait_turn(op->tx, flags & STET_API_INSIDE);
 		if (rc)
 			return rc;
 	}
@@ -281,13 +360,11 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 	int rc;
 
 	do {
-		rc = changes ? stet_api_wait_turn_to_change_(tx) : stet_api_wait_turn_(tx);
-		if (!rc && (changes || (tx->flags & STET_BEGIN_LOCKING)))
-			rc = stet_api_check_limits_(tx);
-		if (rc)
-			return rc;
-		op->ctx.txn = tx->txn;
-		rc = fn(op, arg);
+		rc = get_ready(op, flags);
+		if (!rc) {
+			op->ctx.txn = tx->txn;
+			rc = end_parts(op, fn(op, arg));
+		}
 		if (rc == STET_WAIT) {
 			let_go(op);
 			rc = wait_in_tx(tx, w, &since_ns);
@@ -296,12 +373,12 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 		}
 	} while (rc == STET_WAIT);
 	if (!rc && after)
-		rc = look_in_tx(op, w, after, arg, &since_ns);
+		rc = look_in_tx(op, w, flags, after, arg, &since_ns);
 	if (rc)
 		let_go(op);
 	if (!rc && changes) {
 		tx->changes++;
-		rc = spill(tx);
+		stet_ignore(spill(tx), "R3");
 	}
 	return rc;
 }

@@ -48,6 +48,54 @@ static int release(struct stet_tx *txn, uint64_t *savepoint)
 	return stet_txn_savepoint_release(txn->txn, *savepoint);
 }
 
+/* --- calls of several operations --- */
+
+int stet_api_alone_begin_(struct stet_tx *tx, uint64_t *ret_savepoint)
+{
+	int rc;
+
+	stet_api_lock_(tx->vol);
+	rc = stet_api_wait_turn_to_change_(tx);
+	if (!rc)
+		rc = stet_txn_savepoint(tx->txn, ret_savepoint);
+	if (!rc) {
+		tx->alone = true;
+		stet_api_tx_get_(tx);
+	}
+	stet_api_unlock_(tx->vol);
+	return rc;
+}
+
+static void end_whole(struct stet_tx *tx, uint64_t savepoint, bool failed)
+{
+	stet_api_assert_locked_(tx->vol);
+	if (tx->state != STET_API_TX_OPEN || stet_txn_doomed(tx->txn))
+		return;
+	if (failed) {
+		tx->changes++;
+		stet_ignore(stet_txn_rollback_to(tx->txn, savepoint),
+			    "it dooms the transaction then");
+	}
+	if (!stet_txn_doomed(tx->txn))
+		stet_ignore(stet_txn_savepoint_release(tx->txn, savepoint), "it is there");
+}
+
+int stet_api_alone_end_(struct stet_tx *tx, uint64_t savepoint, int rc)
+{
+	struct stet_volume *vol = tx->vol;
+
+	stet_api_lock_(vol);
+	end_whole(tx, savepoint, rc != 0);
+	tx->alone = false;
+	stet_cond_broadcast(&tx->turn);
+	stet_api_tx_put_(tx);
+	stet_api_worker_kick_(vol, false);
+	stet_api_unlock_(vol);
+	return rc;
+}
+
+/* --- the calls --- */
+
 int stet_savepoint(struct stet_tx *txn, uint64_t *ret_savepoint)
 {
 	return run(txn, false, make, ret_savepoint);

@@ -433,15 +433,17 @@ void stet_abort(struct stet_tx *txn)
 int stet_freeze(struct stet_tx *txn)
 {
 	int rc = stet_api_check_handle_(txn);
+	struct stet_volume *vol;
 
 	if (rc)
 		return rc;
+	vol = txn->vol;
 	stet_error_clear();
-	stet_api_lock_(txn->vol);
-	rc = stet_api_tx_usable_(txn);
+	stet_api_lock_(vol);
+	rc = stet_api_wait_whole_(txn);
 	if (!rc)
 		txn->frozen = true;
-	stet_api_unlock_(txn->vol);
+	stet_api_unlock_(vol);
 	return rc;
 }
 
@@ -583,7 +585,7 @@ int stet_commit(struct stet_tx *txn, unsigned flags)
 	if (rc)
 		return rc;
 	stet_api_lock_(vol);
-	rc = stet_api_tx_usable_(txn);
+	rc = stet_api_wait_whole_(txn);
 	if (!rc) {
 		txn->state = STET_API_TX_COMMITTING;
 		rc = stet_api_publish_(txn, &serial);

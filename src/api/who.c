@@ -306,8 +306,8 @@ int stet_api_permit_setattr_(struct stet_api_op *op, uint64_t ino, struct stet_s
 	return rc;
 }
 
-/* H4 */
-int stet_api_drop_set_ids_(struct stet_api_op *op, uint64_t ino)
+/* 1: a change of the data changes the mode to this, too; 0: it does not; < 0. */
+static int mode_after_change(struct stet_api_op *op, uint64_t ino, uint32_t *ret)
 {
 	struct stet_setattr to = { .set = STET_SET_SIZE };
 	struct stet_fs_attr is;
@@ -319,10 +319,30 @@ int stet_api_drop_set_ids_(struct stet_api_op *op, uint64_t ino)
 	if (rc)
 		return rc;
 	adjust_set_ids(op, &is, &to);
-	if (!(to.set & STET_SET_MODE))
-		return 0;
-	return stet_fs_setattr(&op->ctx, ino, STET_FS_SET_MODE,
-			       &(struct stet_fs_attr){ .mode = to.mode });
+	*ret = to.mode;
+	return to.set & STET_SET_MODE ? 1 : 0;
+}
+
+/* H4 */
+int stet_api_drop_set_ids_(struct stet_api_op *op, uint64_t ino)
+{
+	struct stet_fs_attr to = { 0 };
+	int rc = mode_after_change(op, ino, &to.mode);
+
+	if (rc != 1)
+		return rc;
+	rc = stet_api_in_parts_(op);
+	return rc ? rc : stet_fs_setattr(&op->ctx, ino, STET_FS_SET_MODE, &to);
+}
+
+int stet_api_lock_all_(struct stet_api_op *op, uint64_t ino)
+{
+	uint32_t mode;
+	int rc = stet_api_data_gate_(op, ino, false);
+
+	if (!rc)
+		rc = mode_after_change(op, ino, &mode);
+	return rc < 0 ? rc : stet_fs_lock_all(&op->ctx, ino, rc == 1);
 }
 
 /* --- extended attributes --- */

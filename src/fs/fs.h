@@ -195,6 +195,8 @@ typedef int stet_fs_staged_fn(void *arg, uint64_t ino, uint64_t more, bool chang
 STET_CHECKED int stet_fs_each_staged(const struct stet_fs_ctx *ctx, stet_fs_staged_fn *fn,
 				     void *arg);
 STET_CHECKED int stet_fs_truncate(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t size);
+/* Takes the locks for any change of the file's data, and of its mode; changes nothing. */
+STET_CHECKED int stet_fs_lock_all(struct stet_fs_ctx *ctx, uint64_t ino, bool with_mode);
 /* Frees whole blocks in the range, zeroes the edges; the size stays. */
 STET_CHECKED int stet_fs_punch(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t off, uint64_t len);
 /* Next data (hole false) or hole at or after off; -ENXIO beyond the end. */

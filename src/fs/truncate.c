@@ -145,6 +145,16 @@ int stet_fs_truncate(struct stet_fs_ctx *ctx, uint64_t ino, uint64_t size)
 	return rc;
 }
 
+int stet_fs_lock_all(struct stet_fs_ctx *ctx, uint64_t ino, bool with_mode)
+{
+	struct fs_data d;
+	int rc = stet_data_begin_(ctx, ino, &d);
+
+	if (!rc)
+		rc = stet_data_lock_(&d, 0, UINT64_MAX, STET_LOCK_X);
+	return rc || !with_mode ? rc : stet_attr_lock_(ctx, ino, STET_FS_SET_MODE);
+}
+
 /* --- holes --- */
 
 static int punch_extents(struct fs_data *d, uint64_t off, uint64_t end)

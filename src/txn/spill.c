@@ -11,6 +11,8 @@
  *     not: then they are dropped there).
  *     What savepoints may come back to stays, too (keep.c).
  * P5. One spill at a time for the whole volume; entries stay readable in memory until it is written.
+ * P6. A spill that cannot be begun changes nothing, and dooms nothing: the transaction has a write-set over its share,
+ *     which may be ordered, or become smaller by going back to a savepoint. Whoever would add to it must spill first.
  */
 #include "base/assert.h"
 #include "base/crc.h"
@@ -335,6 +337,26 @@ static void undo(struct stet_job *job)
 	stet_vec_release(&out);
 }
 
+static bool is_over(const struct stet_txn *txn)
+{
+	return !txn->doomed && txn->level != STET_LEVEL_PLAIN &&
+	       (txn->final_bytes > set_share(txn->engine) ||
+		txn->buf_bytes > data_share(txn->engine));
+}
+
+int stet_txn_spill_room(struct stet_txn *txn, struct stet_ticket *ticket)
+{
+	uint32_t copies = txn->engine->sb.data_copies;
+	uint64_t blocks = txn->spill_lacks > 0 ? (txn->spill_lacks + copies - 1) / copies : 1;
+	int rc = stet_txn_reserve(txn, blocks, 0, false, ticket);
+
+	if (rc)
+		return rc;
+	stet_space_unreserve(txn->engine->space, blocks * copies);
+	txn->promised -= blocks * copies;
+	return 0;
+}
+
 int stet_txn_spill(struct stet_txn *txn, struct stet_job **ret)
 {
 	struct stet_engine *engine = txn->engine;
@@ -342,8 +364,8 @@ int stet_txn_spill(struct stet_txn *txn, struct stet_job **ret)
 	struct stet_job *job;
 
 	*ret = NULL;
-	if (txn->doomed || txn->level == STET_LEVEL_PLAIN || engine->bulk_busy ||
-	    (!set_full && txn->buf_bytes <= data_share(engine)))
+	txn->spill_lacks = 0;
+	if (engine->bulk_busy || !is_over(txn))
 		return 0;
 	int rc = stet_job_create_(engine, STET_JOB_BULK, &job);
 	if (rc)
@@ -363,9 +385,8 @@ int stet_txn_spill(struct stet_txn *txn, struct stet_job **ret)
 	}
 	if (!rc)
 		rc = stet_log_end(job->group, STET_PSEG_PAYLOAD, 0, stet_engine_now(engine), false);
-	if (rc) {
+	if (rc) { /* P6 */
 		undo(job);
-		stet_txn_doom(txn, rc);
 		return rc;
 	}
 	engine->bulk_busy = true;

@@ -266,8 +266,11 @@ static int reserve(struct stet_job *job)
 
 	if (rc == -ENOSPC && stet_txn_give_back_(job->txn))
 		rc = stet_space_reserve(job->engine->space, blocks, STET_SPACE_NORMAL);
-	if (rc)
-		return STET_FAIL(rc, "no space to keep savepoints");
+	if (rc) {
+		job->txn->spill_lacks = blocks;
+		return STET_FAIL(rc, "no space for what savepoints need, %llu blocks",
+				 (unsigned long long)blocks);
+	}
 	job->out_reserved = blocks;
 	job->txn->promised += blocks;
 	return 0;

@@ -198,8 +198,11 @@ bool stet_txn_holds_much(const struct stet_txn *txn); /* more than its share */
 const uint64_t *stet_txn_save_mark(const struct stet_txn *txn);
 
 /* The transaction has staged more than its share: place data early, spill its write-set. Returns 1 with a
- * job to perform (then finish), 0 when it is within its share. Called between operations. */
+ * job to perform (then finish), 0 when it is within its share. Called between operations. A failure changes nothing;
+ * before more is staged it is to be tried again. */
 STET_CHECKED int stet_txn_spill(struct stet_txn *txn, struct stet_job **ret);
+/* After it gave -ENOSPC. 0: there is room now, it may be tried again; STET_WAIT; -ENOSPC. */
+STET_CHECKED int stet_txn_spill_room(struct stet_txn *txn, struct stet_ticket *ticket);
 
 /* Calls fn for each key that the transaction changed, in key order (diff). old_val / new_val NULL: absent. */
 typedef int stet_txn_change_fn(void *arg, const struct stet_key *key,

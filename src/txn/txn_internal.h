@@ -437,6 +437,7 @@ struct stet_txn {
 	struct stet_run run;            /* what was spilled */
 	uint64_t run_nodes, run_blocks; /* in it; data blocks that are new with it */
 	struct stet_job *spilling;      /* in flight, or NULL */
+	uint64_t spill_lacks;           /* blocks of which the last try of a spill had no promise */
 	bool ended;                     /* stet_txn_end came while spilling */
 	struct stet_ticket_queue spill_waiters;
 	struct stet_saves saves;
