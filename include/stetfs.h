@@ -170,9 +170,10 @@ struct stet_open_options {
  * root and the other's user. Options but read_only and no_remote are ignored. Who may reach a mount may use its
  * volume so, also if he may not open the image. stet_close makes everything durable and leaves the volume open
  * there; what this process leaves behind when it ends (transactions, files) is dropped. Who cannot reach the root of
- * the mount, by the path that it was made with, gets -EACCES; inside `stetfs run` on that mount: -EOPNOTSUPP, as the
- * library cannot work in that transaction yet.
+ * the mount, by the path that it was made with, gets -EACCES. Inside `stetfs run` on that mount all calls work in its
+ * transaction, and stet_begin begins a part of it (doc/run.md); but root's on a mount of another user's: -EOPNOTSUPP.
  * Any call may then give
+ *   -ESTALE   the transaction of the `stetfs run` around it has ended
  *   -EPIPE    the other process has gone, or has ended the connection: so does every later call; handles
  *             can be ended, which drops transactions, and the volume closed
  *   -EMFILE   it serves too many connections of this user
@@ -301,6 +302,8 @@ STET_API_CHECKED int stet_dump(const char *path, const char *what, stet_dump_fn 
  * Begins a transaction; takes no time, however large the volume. It holds on to what it can read,
  * so space of what others delete comes back only after it. -EROFS. The caller owns *ret_txn: it is
  * ended by stet_commit (when that succeeds) or stet_abort.
+ * Inside `stetfs run` it is a part of that transaction. The level that is not named is that one's; a level that is
+ * safer gives -EOPNOTSUPP. It waits for other parts that have not ended, 5 seconds at most: then -EBUSY.
  */
 STET_API_CHECKED int stet_begin(struct stet_volume *vol, unsigned flags, struct stet_txn **ret_txn);
 

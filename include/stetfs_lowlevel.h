@@ -311,14 +311,53 @@ int stet_ll_end_transaction(struct stet_volume *vol, uint64_t id, const struct s
  *	stet_ll_service_destroy(service); stet_ll_announce_end(announced);
  */
 struct stet_ll_service;
+struct stet_ll_touched;
+
+/** Called with what has changed for a transaction, which a cache of its state has to forget. */
+typedef void stet_ll_told_fn(void *arg, const struct stet_ll_touched *touched);
+
+/**
+ * A mount that the volume is served beside: clients are served only if they reach its root, or that of a tree as a
+ * transaction of the server's sees it (`within`, whatever the server makes of it). Those work within that transaction:
+ * what they would do outside of one is done there, and a transaction of theirs is a part of it.
+ * Called by threads in stet_ll_serve, without a lock, but for is_ending.
+ */
+struct stet_ll_mount {
+	/* A call of a client begins, until leave: *ret_txn does not end meanwhile. -ESTALE: it has ended, or is
+	 * being ended. */
+	int (*enter)(void *within, struct stet_txn **ret_txn);
+	void (*leave)(void *within);
+	/* Somebody who wants to end it waits for calls in it: they do not wait any more. It must not use the library. */
+	bool (*is_ending)(void *within);
+	/* Between enter and leave: a part begins. Until it ends there is no commit. spoiled: it was given up, or its
+	 * client died, after it had changed something: then the whole can only be dropped. */
+	void (*part_begin)(void *within);
+	void (*part_end)(void *within, bool spoiled);
+	/* A call in it has met another transaction, and failed. */
+	void (*conflict)(void *within);
+	/* With `within`: what a client's call has changed in it: a superset of the inodes, with no `what`, and of the
+	 * names, with neither inode; result -ENOMEM: that is not all. Between enter and leave, before he is answered. */
+	stet_ll_told_fn *told;
+	/* No client needs it any more. */
+	void (*release)(void *within);
+};
+
+/** The name of an extended attribute of a tree's root: this, and a word that the client was given. */
+#define STET_LL_REACH_XATTR "system.stetfs.reach."
 
 struct stet_ll_service_options {
 	bool open_locks; /* files are opened for writing by stet_ll_open_lock too: transactions of clients
 			  * lock the data of files as a whole, for it to be respected */
-	uint64_t
-		mount_dev; /* the st_dev of a FUSE mount of the volume: clients are served only if they reach
-			     * its root, and not in a transaction's tree there; 0: there is none */
+	const struct stet_ll_mount *mount; /* lasts as long as the service; NULL: there is none */
 };
+
+/**
+ * The server of a mount was asked for, or (writable) to set, STET_LL_REACH_XATTR with this word, by this user, on the root
+ * of a tree: so whoever was given the word gets there. within: NULL: of the main tree; else as in struct stet_ll_mount:
+ * it is the service's from now on. False: nobody waits for that; within stays the caller's.
+ */
+bool stet_ll_service_reached(struct stet_ll_service *service, const char *word, uint32_t uid,
+			     bool writable, void *within);
 
 /** options NULL: all zero. -ENOMEM. The caller owns *ret. */
 STET_API_CHECKED int stet_ll_service_create(struct stet_volume *vol,
@@ -456,15 +495,12 @@ typedef bool stet_ll_names_fn(void *arg, uint64_t ino, unsigned at, struct stet_
 STET_API_CHECKED int stet_ll_changes(struct stet_txn *txn, stet_ll_names_fn *names, void *names_arg,
 				     stet_changes_fn *fn, void *arg);
 
-/** Called once, when a part was given up, with what has changed for the transaction by that; result is 0. */
-typedef void stet_ll_reverted_fn(void *arg, const struct stet_ll_touched *touched);
-
 /**
- * As stet_revert; fn (NULL: none) is told what a cache of the transaction's state has to forget: a superset of
- * the inodes, and the names. Called before anybody else can use the transaction; it may not use it either.
+ * As stet_revert; when a part was given up, fn (NULL: none) is told a superset of the inodes, and the names; result is
+ * 0. Called once, before anybody else can use the transaction; it may not use it either.
  */
 STET_API_CHECKED int stet_ll_revert(struct stet_txn *txn, unsigned flags, const char *const *paths,
-				    size_t count, char *why, size_t cap, stet_ll_reverted_fn *fn,
+				    size_t count, char *why, size_t cap, stet_ll_told_fn *fn,
 				    void *arg);
 
 #ifdef __cplusplus

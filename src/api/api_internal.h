@@ -277,8 +277,6 @@ STET_CHECKED int stet_api_publish_(struct stet_tx *tx, uint64_t *ret_serial);
 /* Calls the watch, which there is, without the lock. */
 void stet_api_tell_(struct stet_volume *vol, enum stet_ll_phase phase,
 		    const struct stet_ll_touched *touched) STET_REQUIRES(vol->lock);
-/* Remembers a change of data from `from` on, for the watch. */
-STET_CHECKED int stet_api_note_dirty_(struct stet_tx *tx, uint64_t ino, uint64_t from);
 
 /// Running operations (run.c) ///
 
@@ -299,11 +297,16 @@ struct stet_api_op {
 	struct stet_api_queuing *queuing; /* plain operations; NULL: none */
 	uint64_t held;  /* inode held on behalf of the caller; let go if the operation fails */
 	uint64_t parts; /* savepoint before its changes (stet_api_in_parts_); 0: none */
+	struct stet_api_told *told; /* what it changes is noted there (told.c); NULL: nobody asks */
+	struct stet_api_part *part; /* of tx, that it is in (part.c); NULL: none */
 };
 typedef int stet_api_op_fn(struct stet_api_op *op, void *arg);
 
 #define STET_API_READ 0x10000u   /* changes nothing */
 #define STET_API_INSIDE 0x20000u /* part of a call that has the transaction for itself */
+
+/* In an operation: it changes data from `from` on. */
+STET_CHECKED int stet_api_note_dirty_(struct stet_api_op *op, uint64_t ino, uint64_t from);
 
 /* In an operation, last: holds the inode for the caller. */
 STET_CHECKED int stet_api_hold_(struct stet_api_op *op, uint64_t ino);
@@ -316,6 +319,24 @@ STET_CHECKED int stet_api_in_parts_(struct stet_api_op *op);
  * same hold of the lock. flags: STET_LL_NOWAIT, STET_API_READ, STET_API_INSIDE. */
 STET_CHECKED int stet_api_run_(struct stet_volume *vol, struct stet_tx *tx, unsigned flags,
 			       stet_api_op_fn *fn, stet_api_op_fn *after, void *arg);
+
+/// What operations in a transaction change: told to who serves others (told.c), parts (part.c) ///
+
+#define STET_API_NAME_AT 9u /* in a DIRENT key: after object and kind */
+
+/* Whether this thread wants to be told. */
+bool stet_api_wants_told_(void);
+/* Around each try of the operation: what it puts into the write-set is noted. */
+void stet_api_told_begin_(struct stet_api_op *op);
+void stet_api_told_end_(struct stet_api_op *op);
+/* Tells what was noted, and releases it. Without the volume's lock. */
+void stet_api_told_send_(struct stet_api_told *told, uint64_t txn_id);
+
+/* The part of the transaction in which this thread is at work, or NULL. */
+struct stet_api_part *stet_api_part_of_(const struct stet_tx *tx);
+/* Before an operation of a part (NULL ok) that changes something; where the transaction is open, and not spilling.
+ * -ESTALE: it has ended; as stet_txn_savepoint. */
+STET_CHECKED int stet_api_part_changes_(struct stet_tx *tx, struct stet_api_part *part);
 
 /// Permissions (who.c): in an operation ///
 

@@ -75,7 +75,7 @@ int stet_api_setattr_(struct stet_api_op *op, uint64_t ino, const struct stet_se
 	if (attr->set & STET_SET_SIZE) {
 		rc = stet_api_data_gate_(op, ino, false);
 		if (!rc)
-			rc = stet_api_note_dirty_(op->tx, ino, attr->size);
+			rc = stet_api_note_dirty_(op, ino, attr->size);
 	}
 	return rc ? rc : stet_fs_setattr(&op->ctx, ino, set, &to);
 }

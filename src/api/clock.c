@@ -31,3 +31,8 @@ struct stet_clock *stet_api_real_clock_(void)
 
 	return &clock;
 }
+
+int64_t stet_api_now_ns(void)
+{
+	return mono_ns(NULL);
+}

@@ -123,7 +123,7 @@ static int write_piece(struct stet_api_op *op, void *arg)
 	int rc = stet_api_data_gate_(op, p->ino, false);
 
 	if (!rc)
-		rc = stet_api_note_dirty_(op->tx, p->ino, p->off);
+		rc = stet_api_note_dirty_(op, p->ino, p->off);
 	if (!rc)
 		rc = stet_api_drop_set_ids_(op, p->ino);
 	if (!rc)
@@ -137,7 +137,7 @@ static int append_piece(struct stet_api_op *op, void *arg)
 	int rc = stet_api_data_gate_(op, p->ino, true);
 
 	if (!rc)
-		rc = stet_api_note_dirty_(op->tx, p->ino, UINT64_MAX);
+		rc = stet_api_note_dirty_(op, p->ino, UINT64_MAX);
 	if (!rc)
 		rc = stet_api_drop_set_ids_(op, p->ino);
 	if (!rc)
@@ -198,7 +198,7 @@ static int truncate_to(struct stet_api_op *op, void *arg)
 	int rc = stet_api_data_gate_(op, r->ino, false);
 
 	if (!rc)
-		rc = stet_api_note_dirty_(op->tx, r->ino, r->off);
+		rc = stet_api_note_dirty_(op, r->ino, r->off);
 	if (!rc)
 		rc = stet_api_drop_set_ids_(op, r->ino);
 	if (!rc)
@@ -222,7 +222,7 @@ static int punch_range(struct stet_api_op *op, void *arg)
 	int rc = stet_api_data_gate_(op, r->ino, false);
 
 	if (!rc)
-		rc = stet_api_note_dirty_(op->tx, r->ino, r->off);
+		rc = stet_api_note_dirty_(op, r->ino, r->off);
 	if (!rc)
 		rc = stet_api_drop_set_ids_(op, r->ino);
 	if (!rc)

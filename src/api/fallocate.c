@@ -78,7 +78,7 @@ static int grow_and_zero(struct stet_api_op *op, void *arg)
 	if (!rc)
 		rc = check_regular(op, g->ino, &attr);
 	if (!rc)
-		rc = stet_api_note_dirty_(op->tx, g->ino, g->punch_len ? g->punch_off : attr.size);
+		rc = stet_api_note_dirty_(op, g->ino, g->punch_len ? g->punch_off : attr.size);
 	if (!rc)
 		rc = stet_api_drop_set_ids_(op, g->ino);
 	if (rc)

@@ -65,7 +65,7 @@ static int use_existing(struct stet_api_op *op, const struct opening *o,
 		return rc;
 	rc = stet_api_data_gate_(op, place->ino, false);
 	if (!rc)
-		rc = stet_api_note_dirty_(op->tx, place->ino, 0);
+		rc = stet_api_note_dirty_(op, place->ino, 0);
 	if (!rc)
 		rc = stet_api_drop_set_ids_(op, place->ino);
 	return rc ? rc : stet_fs_truncate(&op->ctx, place->ino, 0);

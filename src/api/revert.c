@@ -504,7 +504,7 @@ static void unclaim(struct stet_tx *tx)
 }
 
 /* The names that were given up, and all inodes that the transaction touched. */
-static void tell(struct part *p, struct stet_tx *tx, stet_ll_reverted_fn *fn, void *arg)
+static void tell(struct part *p, struct stet_tx *tx, stet_ll_told_fn *fn, void *arg)
 {
 	struct stet_ll_touched_name *names = p->f.touched.names.v;
 	struct stet_ll_touched touched = {
@@ -534,7 +534,7 @@ static void tell(struct part *p, struct stet_tx *tx, stet_ll_reverted_fn *fn, vo
 }
 
 int stet_ll_revert(struct stet_tx *txn, unsigned flags, const char *const *paths, size_t count,
-		   char *why, size_t cap, stet_ll_reverted_fn *fn, void *arg)
+		   char *why, size_t cap, stet_ll_told_fn *fn, void *arg)
 {
 	struct part p = { .others = flags & STET_REVERT_OTHERS, .why = why, .cap = cap };
 	int rc;

@@ -308,6 +308,8 @@ static int get_ready(struct stet_api_op *op, unsigned flags)
 	}
 	if (!rc && (changes || (tx->flags & STET_BEGIN_LOCKING)))
 		rc = stet_api_check_limits_(tx);
+	if (!rc && changes)
+		rc = stet_api_part_changes_(tx, op->part);
 	return rc;
 }
 
@@ -363,7 +365,9 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 		rc = get_ready(op, flags);
 		if (!rc) {
 			op->ctx.txn = tx->txn;
+			stet_api_told_begin_(op);
 			rc = end_parts(op, fn(op, arg));
+			stet_api_told_end_(op);
 		}
 		if (rc == STET_WAIT) {
 			let_go(op);
@@ -378,6 +382,8 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 		let_go(op);
 	if (!rc && changes) {
 		tx->changes++;
+		if (op->part)
+			op->part->own++;
 		stet_ignore(spill(tx), "R3");
 	}
 	return rc;
@@ -436,6 +442,7 @@ int stet_api_run_(struct stet_volume *vol, struct stet_tx *tx, unsigned flags, s
 		  stet_api_op_fn *after, void *arg)
 {
 	struct stet_api_waiter w;
+	struct stet_api_told told;
 	struct stet_api_op op = {
 		.ctx = { .fs = vol ? vol->fs : NULL,
 			 .ticket = &w.ticket,
@@ -451,6 +458,11 @@ int stet_api_run_(struct stet_volume *vol, struct stet_tx *tx, unsigned flags, s
 	stet_error_clear();
 	if (tx && tx->vol != vol)
 		return STET_FAIL(-EINVAL, "the transaction is of another volume");
+	if (tx && !(flags & STET_API_READ) && stet_api_wants_told_()) {
+		stet_api_told_init(&told, tx->id);
+		op.told = &told;
+	}
+	op.part = stet_api_part_of_(tx);
 	stet_api_lock_(vol);
 	stet_api_waiter_init_(&w);
 	if (tx) {
@@ -465,5 +477,7 @@ int stet_api_run_(struct stet_volume *vol, struct stet_tx *tx, unsigned flags, s
 	stet_api_waiter_release_(&w);
 	stet_api_worker_kick_(vol, false);
 	stet_api_unlock_(vol);
+	if (op.told)
+		stet_api_told_send_(op.told, tx->id);
 	return rc;
 }

@@ -124,7 +124,7 @@ static int add_name(struct collector *c, const struct stet_key *key, const struc
 {
 	struct stet_ll_touched_name name = { .dir = stet_key_object(key->b) };
 	struct stet_dirent a = { 0 }, b = { 0 };
-	size_t len = key->bytes - 9u;
+	size_t len = key->bytes - STET_API_NAME_AT;
 	char *copy;
 	int rc = old_val ? stet_dirent_decode(old_val->b, old_val->bytes, &a) : 0;
 
@@ -135,7 +135,7 @@ static int add_name(struct collector *c, const struct stet_key *key, const struc
 	copy = stet_alloc(len + 1);
 	if (!copy)
 		return STET_FAIL(-ENOMEM, "no memory to list changes");
-	memcpy(copy, key->b + 9, len);
+	memcpy(copy, key->b + STET_API_NAME_AT, len);
 	copy[len] = 0;
 	name.old_ino = a.ino;
 	name.new_ino = b.ino;

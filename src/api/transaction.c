@@ -82,6 +82,11 @@ void stet_api_txn_unpin(struct stet_tx *txn)
 	stet_api_unlock_(vol);
 }
 
+unsigned stet_api_txn_flags(const struct stet_tx *txn)
+{
+	return txn->flags;
+}
+
 bool stet_api_txn_has_ended(struct stet_tx *txn)
 {
 	bool ended;
@@ -118,6 +123,14 @@ static int choose_level(unsigned flags, unsigned *ret_flags, enum stet_level *re
 		return STET_FAIL(-EINVAL, "pages are locked at the level LOCKING only");
 	*ret_flags = level | (flags & (STET_BEGIN_READ_ONLY | STET_LOCK_PAGE));
 	return 0;
+}
+
+int stet_api_check_begin(unsigned flags)
+{
+	enum stet_level level;
+	unsigned all;
+
+	return choose_level(flags, &all, &level);
 }
 
 /* The handle of a transaction that was begun; ends it on failure. */
@@ -449,12 +462,15 @@ int stet_freeze(struct stet_tx *txn)
 
 /* --- commit --- */
 
-int stet_api_note_dirty_(struct stet_tx *tx, uint64_t ino, uint64_t from)
+int stet_api_note_dirty_(struct stet_api_op *op, uint64_t ino, uint64_t from)
 {
+	struct stet_tx *tx = op->tx;
 	struct stet_hash_node *node;
 	struct stet_api_dirty *dirty;
 	int rc;
 
+	if (op->told)
+		stet_api_told_ino(op->told, ino); /* appends have no keys yet */
 	if (!tx || !tx->vol->watch)
 		return 0;
 	node = stet_hash_find(&tx->dirty, ino);

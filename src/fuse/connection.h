@@ -39,7 +39,8 @@ struct stet_fuse_control_server {
 	int listen_fd;
 	struct sockaddr_un address;
 	struct stet_ll_announced *announced;
-	struct stet_ll_service *service; /* of library clients (control_library.c) */
+	struct stet_ll_service
+		*service; /* of library clients (control_library.c); NULL, under lock: over */
 	pthread_t thread;
 	bool has_thread;
 
@@ -63,6 +64,8 @@ int stet_fuse_answer_(struct stet_fuse_connection *c, int rc, const char *why);
 /* One of several before the last. */
 int stet_fuse_answer_item_(struct stet_fuse_connection *c, struct stet_fuse_wire head,
 			   const void *a, size_t a_len, const char *b);
+/* What the library is told of the mount that its clients use (control_library.c). */
+extern const struct stet_ll_mount stet_fuse_library_mount_;
 /* Serves a client of the library until it goes (control_library.c). */
 void stet_fuse_serve_library_(struct stet_fuse_connection *c);
 /* Root, or the daemon's own user? */

@@ -320,7 +320,7 @@ static int start(struct stet_fuse_control_server *control)
 {
 	const struct stet_ll_service_options options = {
 		.open_locks = true,
-		.mount_dev = control->server->dev,
+		.mount = &stet_fuse_library_mount_,
 	};
 	int rc = stet_ll_service_create(control->server->vol, &options, &control->service);
 
@@ -354,6 +354,18 @@ int stet_fuse_control_start_(struct stet_fuse_server *server, char *why, size_t 
 	return 0;
 }
 
+/* Requests of the kernel may still come that are about it. */
+static void end_service(struct stet_fuse_control_server *control)
+{
+	struct stet_ll_service *service;
+
+	pthread_mutex_lock(&control->lock);
+	service = control->service;
+	control->service = NULL;
+	pthread_mutex_unlock(&control->lock);
+	stet_ll_service_destroy(service);
+}
+
 /* I5 */
 void stet_fuse_control_stop_(struct stet_fuse_server *server)
 {
@@ -362,8 +374,7 @@ void stet_fuse_control_stop_(struct stet_fuse_server *server)
 	if (!control)
 		return;
 	if (!control->has_thread) {
-		stet_ll_service_destroy(control->service);
-		control->service = NULL;
+		end_service(control);
 		return;
 	}
 	pthread_mutex_lock(&control->lock);
@@ -379,8 +390,7 @@ void stet_fuse_control_stop_(struct stet_fuse_server *server)
 	pthread_join(control->thread, NULL);
 	reap(control, true);
 	control->has_thread = false;
-	stet_ll_service_destroy(control->service);
-	control->service = NULL;
+	end_service(control);
 }
 
 void stet_fuse_control_remove_(struct stet_fuse_server *server)

@@ -88,6 +88,7 @@ enum stet_fuse_view_state {
 
 struct stet_fuse_view {
 	/* --- set when made, then constant --- */
+	struct stet_fuse_server *server;
 	enum stet_fuse_view_kind kind;
 	uint64_t id;  /* of the transaction; 0: main */
 	uint64_t tag; /* for the top 16 bits of st_ino; 0: none */
@@ -115,6 +116,9 @@ struct stet_fuse_view {
 	uint64_t joined;             /* commands that work in it as if it were theirs */
 	bool spoiled;                /* one of them failed in the middle: it cannot be committed */
 	int write_error; /* of a page that the kernel wrote back: the commit must fail */
+
+	/* --- atomic --- */
+	_Atomic bool ending; /* whoever moved it out of OPEN may wait for the calls in it */
 };
 
 enum stet_fuse_node_kind {
@@ -518,6 +522,8 @@ int stet_fuse_view_base_(struct stet_fuse_server *server, struct stet_fuse_view 
 			 struct stet_fuse_view **ret);
 /* From now on it takes no changes. */
 int stet_fuse_view_freeze_(struct stet_fuse_server *server, struct stet_fuse_view *view);
+/* What was changed other than through the kernel, which has to forget it. Not from a thread that answers it. */
+void stet_fuse_view_told_(struct stet_fuse_view *view, const struct stet_ll_touched *touched);
 /* A command comes that works in it as if it were its own. -ENOENT. *ret_changes: for leave. */
 int stet_fuse_view_join_(struct stet_fuse_server *server, struct stet_fuse_view *view,
 			 uint64_t *ret_changes);
@@ -573,7 +579,11 @@ int stet_fuse_unmount_(const char *dir, bool lazy);
 /* The same of our own mount. */
 int stet_fuse_take_out_(struct stet_fuse_server *server, bool lazy);
 
-/// Control (control_server.c, wire.c, runtime.c) ///
+/// Control (control_server.c, control_library.c, wire.c, runtime.c) ///
+
+/* An extended attribute of a tree's root was asked for, or (write) to be set: is it a word of a client of the
+ * library, who has shown by it that he gets there? */
+bool stet_fuse_reached_(struct stet_fuse_call *call, const char *name, bool write);
 
 int stet_fuse_control_start_(struct stet_fuse_server *server, char *why, size_t cap);
 /* Closes all connections; transactions bound to them are aborted. */

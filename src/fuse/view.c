@@ -26,6 +26,8 @@
  * I9. A command within a command's transaction promises, like any other, all or nothing. If it fails,
  *     half of what it did is there, and cannot be told from the rest: so the transaction can only be
  *     dropped, unless it did nothing. While such a command works there is no commit either.
+ * I10. A client of the library within it (control_library.c) is at work there as a command is: its calls count as
+ *     calls, its transactions as commands. What it changes the kernel is told, before the client is answered.
  * A crash of the daemon ends all transactions; nothing of them was visible.
  */
 #include "fuse/fuse_internal.h"
@@ -130,6 +132,7 @@ static struct stet_fuse_view *make(struct stet_fuse_server *server, enum stet_fu
 		stet_abort(txn);
 		return NULL;
 	}
+	view->server = server;
 	view->kind = kind;
 	view->txn = txn;
 	view->id = stet_transaction_id(txn);
@@ -262,6 +265,7 @@ static bool leave_open(struct stet_fuse_server *server, struct stet_fuse_view *v
 	mine = view->state == STET_FUSE_OPEN;
 	if (mine) {
 		view->state = to;
+		view->ending = true;
 		view->flusher = to == STET_FUSE_CLOSING ? gettid() : 0;
 	}
 	pthread_mutex_unlock(&server->lock);
@@ -371,6 +375,7 @@ static void reopen(struct stet_fuse_server *server, struct stet_fuse_view *view)
 {
 	pthread_mutex_lock(&server->lock);
 	view->state = STET_FUSE_OPEN;
+	view->ending = false;
 	pthread_cond_broadcast(&server->drained);
 	pthread_mutex_unlock(&server->lock);
 }
@@ -434,13 +439,18 @@ static void forget_stale(struct stale *s)
 }
 
 /* Whoever reads what the kernel still has, would go on from what is no more: that is never committed. */
-static int refuse_to_go_on(struct stet_fuse_server *server, struct stet_fuse_view *view,
-			   struct stet_fuse_view_end *ret)
+static void spoil(struct stet_fuse_server *server, struct stet_fuse_view *view)
 {
 	pthread_mutex_lock(&server->lock);
 	if (!view->write_error)
 		view->write_error = -ENOMEM;
 	pthread_mutex_unlock(&server->lock);
+}
+
+static int refuse_to_go_on(struct stet_fuse_server *server, struct stet_fuse_view *view,
+			   struct stet_fuse_view_end *ret)
+{
+	spoil(server, view);
 	snprintf(ret->text, sizeof(ret->text),
 		 "no memory to have the kernel forget it: the transaction can only be dropped");
 	return -ENOMEM;
@@ -467,6 +477,17 @@ int stet_fuse_view_revert_(struct stet_fuse_server *server, struct stet_fuse_vie
 	reopen(server, view);
 	forget_stale(&stale); /* in PAUSED the kernel would wait for calls that wait */
 	return stale.all_of_it ? rc : refuse_to_go_on(server, view, ret);
+}
+
+/* The caller's call keeps the view; the kernel's requests in it are answered meanwhile. */
+void stet_fuse_view_told_(struct stet_fuse_view *view, const struct stet_ll_touched *touched)
+{
+	struct stale stale = { .server = view->server, .view = view };
+
+	note_stale(&stale, touched);
+	forget_stale(&stale);
+	if (touched->result || !stale.all_of_it)
+		spoil(view->server, view);
 }
 
 /* With the view CLOSED. False: the view is open again. */

@@ -12,6 +12,7 @@
 #include "remote/remote_internal.h"
 
 #include "base/endian.h"
+#include "remote/reach.h"
 
 #include <string.h>
 #include <sys/socket.h>
@@ -53,19 +54,16 @@ static int foreign_answer(const uint8_t *packet)
 	return STET_FAIL(-EPROTO, "the process that holds the volume is of another version");
 }
 
-static int say_hello(struct stet_remote_volume *vol, struct stet_remote_conn *conn)
+/* A request of the greeting, and its answer: which session it is, or else what is to be shown. */
+static int greet(struct stet_remote_volume *vol, struct stet_remote_conn *conn, uint32_t kind,
+		 const struct stet_wire_out *out, const char **ret_word)
 {
-	struct stet_wire_out out = { .p = conn->args, .cap = STET_WIRE_ARGS_MAX };
 	struct stet_wire_message msg = { 0 };
 	uint64_t token[2];
 	int rc;
 
-	stet_wire_put_u32(&out, STET_WIRE_VERSION);
-	stet_wire_put_u32(&out, vol->read_only ? STET_WIRE_READ_ONLY : 0);
-	stet_wire_put_u64(&out, vol->token[0]);
-	stet_wire_put_u64(&out, vol->token[1]);
 	memset(conn->packet, 0, STET_WIRE_HEAD_SIZE);
-	rc = stet_wire_send_with(conn->fd, vol->reach_fd, STET_WIRE_HELLO, 0, &out, NULL, 0);
+	rc = stet_wire_send(conn->fd, kind, 0, out, NULL, 0);
 	/* Also if that failed: who is refused is told so. */
 	if (rc != -EMSGSIZE)
 		rc = stet_wire_receive(conn->fd, conn->packet, &msg);
@@ -80,11 +78,32 @@ static int say_hello(struct stet_remote_volume *vol, struct stet_remote_conn *co
 	}
 	token[0] = stet_wire_get_u64(&msg.args);
 	token[1] = stet_wire_get_u64(&msg.args);
+	*ret_word = stet_wire_get_text(&msg.args, STET_WIRE_ARGS_MAX);
 	if (msg.args.bad || msg.args.left || msg.data_len)
 		return STET_FAIL(-EPROTO, "not the answer that was expected");
 	if (!vol->token[0] && !vol->token[1])
 		memcpy(vol->token, token, sizeof(token));
 	return 0;
+}
+
+static int say_hello(struct stet_remote_volume *vol, struct stet_remote_conn *conn)
+{
+	struct stet_wire_out out = { .p = conn->args, .cap = STET_WIRE_ARGS_MAX };
+	const char *word;
+	int rc;
+
+	stet_wire_put_u32(&out, STET_WIRE_VERSION);
+	stet_wire_put_u32(&out, vol->read_only ? STET_WIRE_READ_ONLY : 0);
+	stet_wire_put_u64(&out, vol->token[0]);
+	stet_wire_put_u64(&out, vol->token[1]);
+	rc = greet(vol, conn, STET_WIRE_HELLO, &out, &word);
+	if (!rc && word[0])
+		rc = stet_reach_show(vol->reach_fd, word, !vol->read_only);
+	if (!rc && word[0])
+		rc = greet(vol, conn, STET_WIRE_SHOWN, NULL, &word);
+	if (!rc && !vol->token[0] && !vol->token[1])
+		rc = STET_FAIL(-EPROTO, "not the answer that was expected");
+	return rc;
 }
 
 int stet_remote_connect_(struct stet_remote_volume *vol, struct stet_remote_conn **ret)

@@ -1,11 +1,13 @@
-/* reach.c - proving, and checking, that a client reaches a mount. See reach.h. */
+/* reach.c - a client shows that it reaches a mount. See reach.h. */
 #include "remote/reach.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #define FUSE_ROOT 1u   /* node number of every FUSE mount's root */
@@ -43,26 +45,32 @@ static int get_node(int fd, uint64_t *ret)
 }
 
 /* R1 */
-int stet_reach_check(int fd, uint64_t dev)
+static int check(int fd, uint64_t dev)
 {
 	struct statx stx;
-	uint64_t node;
-	int rc;
 
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &stx) != 0)
 		return STET_FAIL(-EACCES, "its mount cannot be reached: %s", strerror(errno));
 	if (makedev(stx.stx_dev_major, stx.stx_dev_minor) != dev || !S_ISDIR(stx.stx_mode))
 		return STET_FAIL(-EACCES, "the mount is not visible here: something else is there");
-	rc = get_node(fd, &node);
+	return 0;
+}
+
+/* R2 */
+static int check_foreign(int fd)
+{
+	uint64_t node;
+	int rc = get_node(fd, &node);
+
 	if (!rc && node != FUSE_ROOT)
-		rc = STET_FAIL(
-			-EOPNOTSUPP,
-			"inside a transaction of `stetfs run` the library cannot be used yet");
+		rc = STET_FAIL(-EOPNOTSUPP, "root does not work in a transaction of a mount "
+					    "that belongs to another user");
 	return rc;
 }
 
 int stet_reach_open(const struct stet_ll_server *server, int *ret)
 {
+	bool is_foreign = server->uid != 0 && server->uid != geteuid();
 	int fd, rc;
 
 	*ret = -1;
@@ -72,10 +80,30 @@ int stet_reach_open(const struct stet_ll_server *server, int *ret)
 	if (fd < 0)
 		return STET_FAIL(-EACCES, "its mount, %s, cannot be reached: %s", server->dir,
 				 strerror(errno));
-	rc = stet_reach_check(fd, server->dev);
-	if (!rc && (server->uid == 0 || server->uid == geteuid()))
+	rc = check(fd, server->dev);
+	if (!rc && is_foreign)
+		rc = check_foreign(fd);
+	if (!rc && !is_foreign)
 		*ret = fd;
 	else
-		close(fd); /* R2 */
+		close(fd);
 	return rc;
+}
+
+int stet_reach_show(int fd, const char *word, bool write)
+{
+	char path[32]; /* of a descriptor that the calls for open files do not take */
+	char name[256];
+	int n = snprintf(name, sizeof(name), "%s%s", STET_LL_REACH_XATTR, word);
+
+	if (fd < 0)
+		return STET_FAIL(-EACCES, "its mount belongs to another user");
+	if (n < 0 || (size_t)n >= sizeof(name))
+		return STET_FAIL(-EPROTO, "not the answer that was expected");
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	if (write && setxattr(path, name, "", 0, 0) == 0)
+		return 0;
+	if (getxattr(path, name, NULL, 0) >= 0)
+		return 0;
+	return STET_FAIL(-EACCES, "its mount cannot be asked: %s", strerror(errno));
 }

@@ -1,15 +1,18 @@
-/* reach.h - who may reach a mount may use its volume: the proof is a descriptor of the mount's root.
+/* reach.h - who may reach a mount may use its volume.
  *
- * The socket of a mount's daemon is open to everybody, wherever the mount lies. So a client opens the mount's
- * directory, which the kernel allows only to whoever gets there, and sends the descriptor (O_PATH) along
- * with HELLO; the daemon looks whether it is the root of its mount. Inside `run` the same path leads to the
- * transaction's tree, of which the library knows nothing: there it is refused, rather than to work
- * outside the transaction.
+ * The socket of a mount's daemon is open to everybody, wherever the mount lies. So who begins a session is given a word,
+ * and asks the mount's root for an extended attribute with that name, by the path of the mount's directory: the kernel lets
+ * only those ask who get there, and passes it on to the daemon. Who wants to change something asks to set it: the
+ * kernel refuses that where it is mounted for reading only. Inside `run` the same path leads to the transaction's tree: so
+ * the daemon knows in which transaction the client is at work.
  *
- * R1. Nothing here waits for the daemon of any mount, ours or the client's: only what the kernel knows is asked. (That
- *     a descriptor is of our mount having been found so, its daemon asks whether it is mounted for reading only there.)
- * R2. A descriptor is sent only when it is such a root, and only to a daemon of root or of our own user: it may
- *     lie where the other end does not get. So a daemon that is not root's asks none of root.
+ * (A descriptor of the root, sent along, would show the same. But whoever receives descriptors must close them, and that may
+ * wait for ever for another file system.)
+ *
+ * R1. Who is asked is the file system with the device number of the server's record, which root or we ourselves have
+ *     mounted; by any other, nothing here is waited for: only what the kernel knows is asked.
+ * R2. Root shows nothing to a daemon of another user, who could keep him waiting; such a daemon does not ask it of him.
+ *     So root does not work in a transaction of that user's either: within his `run` he is refused.
  */
 #ifndef STET_REMOTE_REACH_H
 #define STET_REMOTE_REACH_H
@@ -17,18 +20,15 @@
 #include "base/error.h"
 #include "stetfs_lowlevel.h"
 
-#include <stdint.h>
+#include <stdbool.h>
 
 /**
- * Is fd the root of the mount with this device number? -EACCES: no; -EOPNOTSUPP: it is the root of a
- * transaction's tree there, or something else in it; or the kernel cannot tell.
- */
-STET_CHECKED int stet_reach_check(int fd, uint64_t dev);
-
-/**
- * Opens the directory of a mount and checks it. *ret: what is to be sent, owned by the caller; -1: none is
- * (R2, or the server has no mount). -EACCES, -EOPNOTSUPP.
+ * Opens (O_PATH) the directory of a server's mount. *ret: owned by the caller; -1: there is nothing to be shown (R2, or the
+ * server has no mount). -EACCES: it is not visible here; -EOPNOTSUPP: R2.
  */
 STET_CHECKED int stet_reach_open(const struct stet_ll_server *server, int *ret);
+
+/** Shows the word there; write: and that something may be changed, if so it is. -EACCES: it cannot. */
+STET_CHECKED int stet_reach_show(int fd, const char *word, bool write);
 
 #endif

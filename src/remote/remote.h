@@ -24,7 +24,7 @@
 
 /**
  * Connects to the server at that socket and opens a session. As connect(2); -EPROTO: it is of another
- * version; -EMFILE. reach_fd: proves that we reach the mount (reach.h), borrowed for the call; -1: none.
+ * version; -EMFILE. reach_fd: the mount's root (stet_reach_open), borrowed for the call; -1: none.
  * clock: borrowed until close. The caller owns *ret (stet_close).
  */
 STET_CHECKED int stet_remote_open(const char *socket, int reach_fd, bool read_only,

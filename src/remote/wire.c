@@ -131,25 +131,11 @@ const void *stet_wire_get_blob(struct stet_wire_in *in, size_t *ret_len)
 
 /* --- messages --- */
 
-/* passed: a descriptor that goes along; -1: none. */
-static int send_packet(int fd, struct iovec *iov, size_t count, int passed)
+static int send_packet(int fd, struct iovec *iov, size_t count)
 {
-	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))] = { 0 };
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = count };
 	ssize_t n;
 
-	if (passed >= 0) {
-		struct cmsghdr *c = (struct cmsghdr *)(void *)control;
-
-		*c = (struct cmsghdr){
-			.cmsg_len = CMSG_LEN(sizeof(int)),
-			.cmsg_level = SOL_SOCKET,
-			.cmsg_type = SCM_RIGHTS,
-		};
-		memcpy(CMSG_DATA(c), &passed, sizeof(passed));
-		msg.msg_control = control;
-		msg.msg_controllen = sizeof(control);
-	}
 	do {
 		n = sendmsg(fd, &msg, MSG_NOSIGNAL);
 	} while (n < 0 && errno == EINTR);
@@ -160,12 +146,6 @@ static int send_packet(int fd, struct iovec *iov, size_t count, int passed)
 
 int stet_wire_send(int fd, uint32_t kind, int64_t result, const struct stet_wire_out *args,
 		   const void *data, size_t len)
-{
-	return stet_wire_send_with(fd, -1, kind, result, args, data, len);
-}
-
-int stet_wire_send_with(int fd, int passed, uint32_t kind, int64_t result,
-			const struct stet_wire_out *args, const void *data, size_t len)
 {
 	uint8_t head[STET_WIRE_HEAD_SIZE] = { 0 };
 	size_t args_len = args ? args->len : 0;
@@ -184,58 +164,26 @@ int stet_wire_send_with(int fd, int passed, uint32_t kind, int64_t result,
 	stet_put_le32(head + 4, (uint32_t)args_len);
 	stet_put_le32(head + 8, (uint32_t)len);
 	stet_put_le64(head + 16, (uint64_t)result);
-	rc = send_packet(fd, iov, 3, passed);
+	rc = send_packet(fd, iov, 3);
 	for (size_t at = here; at < len && !rc; at += here) {
 		here = len - at < STET_WIRE_PACKET_MAX ? len - at : STET_WIRE_PACKET_MAX;
 		iov[0].iov_base = (char *)(uintptr_t)data + at;
 		iov[0].iov_len = here;
-		rc = send_packet(fd, iov, 1, -1);
+		rc = send_packet(fd, iov, 1);
 	}
 	return rc;
 }
 
-/* The descriptor that came along; of more than one, none. */
-static int take_passed(struct msghdr *msg)
+/* How many bytes; -EPIPE, -EAGAIN, -EPROTO: longer than cap. Descriptors that come along are dropped by the kernel. */
+static ssize_t receive_packet(int fd, void *buf, size_t cap)
 {
-	int passed = -1;
-	size_t count = 0;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		for (size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len; at += sizeof(int)) {
-			if (passed >= 0)
-				close(passed);
-			memcpy(&passed, (uint8_t *)c + at, sizeof(passed));
-			count++;
-		}
-	}
-	if (passed >= 0 && (count > 1 || msg->msg_flags & MSG_CTRUNC)) {
-		close(passed);
-		passed = -1;
-	}
-	return passed;
-}
-
-/* How many bytes; -EPIPE, -EAGAIN, -EPROTO: longer than cap. passed: NULL: none is taken, the kernel drops those
- * that come. */
-static ssize_t receive_packet(int fd, void *buf, size_t cap, int *passed)
-{
-	_Alignas(struct cmsghdr) uint8_t control[CMSG_SPACE(sizeof(int))];
 	struct iovec iov = { .iov_base = buf, .iov_len = cap };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	ssize_t n;
 
-	if (passed) {
-		*passed = -1;
-		msg.msg_control = control;
-		msg.msg_controllen = sizeof(control);
-	}
 	do {
-		n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+		n = recvmsg(fd, &msg, 0);
 	} while (n < 0 && errno == EINTR);
-	if (n >= 0 && passed)
-		*passed = take_passed(&msg);
 	if (n < 0)
 		return errno == EAGAIN ? -EAGAIN : -EPIPE;
 	if (n == 0)
@@ -246,12 +194,7 @@ static ssize_t receive_packet(int fd, void *buf, size_t cap, int *passed)
 /* W1 */
 int stet_wire_receive(int fd, uint8_t *buf, struct stet_wire_message *ret)
 {
-	return stet_wire_receive_with(fd, buf, ret, NULL);
-}
-
-int stet_wire_receive_with(int fd, uint8_t *buf, struct stet_wire_message *ret, int *ret_passed)
-{
-	ssize_t n = receive_packet(fd, buf, STET_WIRE_PACKET_MAX, ret_passed);
+	ssize_t n = receive_packet(fd, buf, STET_WIRE_PACKET_MAX);
 	size_t args_len, after;
 
 	if (n < 0)
@@ -299,8 +242,7 @@ int stet_wire_receive_data(int fd, const struct stet_wire_message *msg, void *re
 		memcpy(ret, msg->data, at);
 	while (at < len) {
 		size_t want = len - at < STET_WIRE_PACKET_MAX ? len - at : STET_WIRE_PACKET_MAX;
-		ssize_t n = ret ? receive_packet(fd, (uint8_t *)ret + at, want, NULL)
-				: drop_packet(fd);
+		ssize_t n = ret ? receive_packet(fd, (uint8_t *)ret + at, want) : drop_packet(fd);
 
 		if (n == -EAGAIN && ++stalls < STALLS_MAX)
 			continue;

@@ -28,7 +28,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define STET_WIRE_VERSION 1u
+#define STET_WIRE_VERSION 2u
 #define STET_WIRE_HEAD_SIZE ((size_t)24)
 #define STET_WIRE_PACKET_MAX ((size_t)128 * 1024)
 #define STET_WIRE_ARGS_MAX ((size_t)64 * 1024) /* of one message */
@@ -43,6 +43,8 @@ enum stet_wire_kind {
 	/* answers */
 	STET_WIRE_PART = 1,
 	STET_WIRE_END,
+	/* after HELLO, if it asked for that: the word was shown (token, "") */
+	STET_WIRE_SHOWN = 8,
 	/* requests, in brackets what END carries beside the result */
 	STET_WIRE_BEGIN = 16,    /* flags (handle, number) */
 	STET_WIRE_BEGIN_BASE,    /* txn (handle, number) */
@@ -60,8 +62,8 @@ enum stet_wire_kind {
 	STET_WIRE_OPENAT,      /* txn, dir, path, flags, mode (handle, inode number) */
 	STET_WIRE_FILE_CLOSE,  /* file */
 	STET_WIRE_PREAD,       /* file, len, off (data, of PARTs too) */
-	STET_WIRE_PWRITE,      /* file, off, is not the first piece; data */
-	STET_WIRE_APPEND,      /* file, is not the first piece; data */
+	STET_WIRE_PWRITE,      /* file, off; data */
+	STET_WIRE_APPEND,      /* file; data */
 	STET_WIRE_TRUNCATE,    /* file, size */
 	STET_WIRE_PUNCH,       /* file, off, len */
 	STET_WIRE_FALLOCATE,   /* file, mode, off, len */
@@ -102,8 +104,8 @@ enum stet_wire_kind {
 	/* the end of the requests */
 	STET_WIRE_KINDS,
 
-	/* W2: "stet", as bytes. Version, flags, token (token, is read-only). To the daemon of a mount, for a
-	 * new session: with a descriptor of the mount's root (reach.h) */
+	/* W2: "stet", as bytes. Version, flags, token: 0 for a new session (token, word: 0, and what is to be
+	 * shown first: reach.h) */
 	STET_WIRE_HELLO = 0x74657473,
 };
 
@@ -202,10 +204,6 @@ struct stet_wire_message {
  */
 STET_CHECKED int stet_wire_send(int fd, uint32_t kind, int64_t result,
 				const struct stet_wire_out *args, const void *data, size_t len);
-/** The same, and a descriptor goes along; -1: none. */
-STET_CHECKED int stet_wire_send_with(int fd, int passed, uint32_t kind, int64_t result,
-				     const struct stet_wire_out *args, const void *data,
-				     size_t len);
 
 /**
  * Waits for the first packet of a message; buf has STET_WIRE_PACKET_MAX bytes, and the message borrows
@@ -213,10 +211,6 @@ STET_CHECKED int stet_wire_send_with(int fd, int passed, uint32_t kind, int64_t 
  * time-out has passed.
  */
 STET_CHECKED int stet_wire_receive(int fd, uint8_t *buf, struct stet_wire_message *ret);
-/** The same, and takes the descriptor that came along, for the caller to close, whatever the result; *ret_passed
- * -1: there was none, or more than one. (Elsewhere what comes is dropped.) */
-STET_CHECKED int stet_wire_receive_with(int fd, uint8_t *buf, struct stet_wire_message *ret,
-					int *ret_passed);
 
 /** Receives all of the data into ret, data_len bytes; NULL: and drops it. -EPIPE, -EPROTO. */
 STET_CHECKED int stet_wire_receive_data(int fd, const struct stet_wire_message *msg, void *ret);

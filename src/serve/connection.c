@@ -4,18 +4,16 @@
  * N2. What a connection keeps in memory is bounded; when nothing comes for a while it keeps little.
  * N3. A client that stops in the middle of a message, or does not read its answers, is given up. One that
  *     sends nothing is waited for: its session is open.
- * N4. A call that waits for others ends when the client has gone, or the service stops.
+ * N4. A call that waits for others ends when the client has gone, the service stops, or somebody ends the transaction
+ *     that the session is within.
  */
 #include "serve/serve_internal.h"
 
 #include "base/endian.h"
-#include "remote/reach.h"
-
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/statvfs.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -23,15 +21,23 @@
 #define SEND_TIMEOUT_S 5
 
 static const struct stet_serve_request requests[STET_WIRE_KINDS] = {
-#define REQUEST(kind, name, data, is_change)                  \
-	[STET_WIRE_##kind] = { .fn = stet_serve_do_##name##_, \
-			       .data_max = (data),            \
-			       .changes = (is_change) },
+#define REQUEST(kind, name, data, does) \
+	[STET_WIRE_##kind] = { .fn = stet_serve_do_##name##_, .data_max = (data), .what = (does) },
 	STET_SERVE_REQUESTS(REQUEST)
 #undef REQUEST
 };
 
 /* --- what requests use --- */
+
+/* S7 of session.c */
+static void use_part(struct stet_serve_call *c, struct stet_serve_handle *part)
+{
+	if (!part)
+		return;
+	c->part = part;
+	c->stale = c->stale || (part->own->over && !c->closes);
+	stet_api_in_part(&part->own->api);
+}
 
 struct stet_serve_handle *stet_serve_handle_(struct stet_serve_call *c, enum stet_serve_kind kind)
 {
@@ -44,6 +50,7 @@ struct stet_serve_handle *stet_serve_handle_(struct stet_serve_call *c, enum ste
 	}
 	STET_ASSERT(c->used_count < STET_SERVE_USED_MAX);
 	c->used[c->used_count++] = h;
+	use_part(c, h->own ? h : h->part);
 	return h;
 }
 
@@ -54,7 +61,7 @@ struct stet_txn *stet_serve_txn_(struct stet_serve_call *c)
 
 	if (stet_wire_get_u64(&ahead) == 0) {
 		c->in = ahead;
-		return NULL;
+		return c->around;
 	}
 	h = stet_serve_handle_(c, STET_SERVE_TXN);
 	return h ? h->txn : NULL;
@@ -86,7 +93,13 @@ int stet_serve_ready_(struct stet_serve_call *c)
 		c->lost = true;
 		return -EPROTO;
 	}
-	return c->unknown_handle ? STET_FAIL(-EINVAL, "there is no such handle") : 0;
+	if (c->unknown_handle)
+		return STET_FAIL(-EINVAL, "there is no such handle");
+	if (c->stale)
+		return STET_FAIL(-ESTALE, "the transaction has ended");
+	if (c->changes && c->part && c->part->own->read_only)
+		return STET_FAIL(-EROFS, "the transaction is read-only");
+	return 0;
 }
 
 int stet_serve_big_out_(struct stet_serve_call *c)
@@ -144,6 +157,54 @@ static int take_data(struct stet_serve_call *c, const struct stet_wire_message *
 	return stet_wire_receive_data(c->fd, msg, c->big_in);
 }
 
+static int ended(void)
+{
+	return STET_FAIL(-ESTALE, "the transaction around it has ended");
+}
+
+/* Who is in no transaction that he knows of cannot ask what it was. */
+static void note_conflict(struct stet_serve_call *c, int result)
+{
+	char text[STET_ERROR_TEXT_SIZE];
+
+	c->service->mount->conflict(c->session->within);
+	if (!stet_error_text()[0] && stet_conflict_text(c->around, text, sizeof(text)) > 0)
+		(void)!STET_FAIL(result, "conflict: %s", text);
+}
+
+/* S7 of session.c */
+static int64_t run_within(struct stet_serve_call *c, const struct stet_serve_request *request)
+{
+	const struct stet_ll_mount *mount = c->service->mount;
+	void *within = c->session->within;
+	int rc = mount->enter(within, &c->around);
+	int64_t result;
+
+	if (rc && !(request->what & STET_SERVE_CLOSES))
+		return ended();
+	result = request->fn(c);
+	stet_api_in_part(NULL);
+	if (result == -EBUSY || result == -EDEADLK)
+		note_conflict(c, (int)result);
+	if (result == -EINTR && mount->is_ending(within)) /* N4 */
+		result = ended();
+	if (!rc)
+		mount->leave(within);
+	c->around = NULL;
+	return result;
+}
+
+static int64_t run(struct stet_serve_call *c, const struct stet_serve_request *request)
+{
+	c->unknown_handle = c->stale = false;
+	c->part = NULL;
+	c->changes = request->what & STET_SERVE_CHANGES;
+	c->closes = request->what & STET_SERVE_CLOSES;
+	if (c->changes && c->session->read_only)
+		return STET_FAIL(-EROFS, "the volume was opened to be read only");
+	return c->session->within ? run_within(c, request) : request->fn(c);
+}
+
 /* < 0: the connection is over. */
 static int perform(struct stet_serve_call *c, const struct stet_wire_message *msg)
 {
@@ -161,12 +222,8 @@ static int perform(struct stet_serve_call *c, const struct stet_wire_message *ms
 	c->in = msg->args;
 	c->out = (struct stet_wire_out){ .p = c->args, .cap = STET_WIRE_ARGS_MAX };
 	c->out_len = 0;
-	c->unknown_handle = false;
 	stet_error_clear();
-	if (request->changes && c->session->read_only)
-		result = STET_FAIL(-EROFS, "the volume was opened to be read only");
-	else
-		result = request->fn(c);
+	result = run(c, request);
 	rc = c->lost ? -EPIPE : answer(c, result);
 	while (c->used_count > 0)
 		stet_serve_handle_put_(c->session, c->used[--c->used_count]);
@@ -182,101 +239,132 @@ static void shrink(struct stet_serve_call *c)
 	c->big_in_cap = 0;
 }
 
-/* N2: after a while with little in memory. passed: as stet_wire_receive_with, or NULL. */
-static int receive(struct stet_serve_call *c, struct stet_wire_message *msg, int *passed)
+/* N2: after a while with little in memory. */
+static int receive(struct stet_serve_call *c, struct stet_wire_message *msg)
 {
 	struct pollfd p = { .fd = c->fd, .events = POLLIN };
-	int rc = c->service->stopping ? -ESHUTDOWN
-				      : stet_wire_receive_with(c->fd, c->packet, msg, passed);
+	int rc = c->service->stopping ? -ESHUTDOWN : stet_wire_receive(c->fd, c->packet, msg);
 
 	while (rc == -EAGAIN) {
 		shrink(c);
 		while (poll(&p, 1, -1) < 0 && errno == EINTR)
 			;
-		rc = stet_wire_receive_with(c->fd, c->packet, msg, passed);
+		rc = stet_wire_receive(c->fd, c->packet, msg);
 	}
 	return rc;
 }
 
 /* N4 */
-static bool has_gone(void *arg)
+bool stet_serve_gone_(void *arg)
 {
 	const struct stet_serve_call *c = arg;
 	struct pollfd p = { .fd = c->fd, .events = POLLRDHUP };
 
-	return c->service->stopping || (poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP)));
+	if (c->service->stopping || (poll(&p, 1, 0) == 1 && (p.revents & (POLLRDHUP | POLLHUP))))
+		return true;
+	return c->session->within && c->service->mount->is_ending(c->session->within);
 }
 
-/* Whoever opens a session must reach the mount (remote/reach.h), and may do no more than where he reaches it: it may be
- * mounted there for reading only. (That asks our own mount, whose root it is.) */
-static int check_reach(const struct stet_serve_call *c, const struct stet_ll_who *who, int passed,
-		       bool *read_only)
-{
-	const struct stet_ll_service *service = c->service;
-	struct statvfs fs;
-	int rc;
+/* --- whose session it is --- */
 
-	if (!service->mount_dev || (who->uid == 0 && service->own_uid != 0))
-		return 0;
-	if (passed < 0)
-		return STET_FAIL(-EACCES, "the program has not shown that it reaches the mount");
-	rc = stet_reach_check(passed, service->mount_dev);
-	if (!rc && fstatvfs(passed, &fs) != 0)
-		rc = STET_FAIL(-EACCES, "its mount cannot be asked: %s", strerror(errno));
-	if (!rc && (fs.f_flag & ST_RDONLY))
-		*read_only = true;
-	return rc;
-}
-
-/* passed: the descriptor that came along, or -1. */
-static int greet_with(struct stet_serve_call *c, const struct stet_ll_who *who,
-		      struct stet_wire_message msg, int passed)
-{
-	uint64_t token[2];
+struct hello {
 	uint32_t version, flags;
-	bool read_only;
-	int rc;
+	uint64_t token[2];
+};
 
+static int get_hello(struct stet_serve_call *c, struct hello *ret)
+{
+	struct stet_wire_message msg;
+	int rc = receive(c, &msg);
+
+	if (rc)
+		return rc;
 	if (msg.kind != STET_WIRE_HELLO || msg.data_len)
 		return -EPROTO;
-	version = stet_wire_get_u32(&msg.args);
-	flags = stet_wire_get_u32(&msg.args);
-	read_only = flags & STET_WIRE_READ_ONLY;
-	token[0] = stet_wire_get_u64(&msg.args);
-	token[1] = stet_wire_get_u64(&msg.args);
-	if (msg.args.bad || (version == STET_WIRE_VERSION && msg.args.left))
+	ret->version = stet_wire_get_u32(&msg.args);
+	ret->flags = stet_wire_get_u32(&msg.args);
+	ret->token[0] = stet_wire_get_u64(&msg.args);
+	ret->token[1] = stet_wire_get_u64(&msg.args);
+	if (msg.args.bad || (ret->version == STET_WIRE_VERSION && msg.args.left))
 		return -EPROTO;
+	return 0;
+}
+
+/* Root is not asked to go to the mount of another user, who could keep him waiting there (remote/reach.h). */
+static bool must_show(const struct stet_ll_service *service, const struct stet_ll_who *who)
+{
+	return service->mount && !(who->uid == 0 && service->own_uid != 0);
+}
+
+/* The answer: which session it is, or what is to be shown. */
+static int welcome(struct stet_serve_call *c, int rc, const char *word)
+{
 	c->out = (struct stet_wire_out){ .p = c->args, .cap = STET_WIRE_ARGS_MAX };
-	stet_error_clear();
-	if (!who)
-		rc = STET_FAIL(-EACCES, "it serves no programs of this user");
-	else if (version != STET_WIRE_VERSION || (flags & ~STET_WIRE_READ_ONLY))
-		rc = STET_FAIL(-EPROTO, "the process that holds the volume is of another version");
-	else if (token[0] || token[1])
-		rc = stet_serve_session_join_(c->service, who, token, &c->session);
-	else
-		rc = check_reach(c, who, passed, &read_only);
-	if (!rc && !c->session)
-		rc = stet_serve_session_open_(c->service, who, read_only, &c->session);
 	if (!rc) {
-		stet_wire_put_u64(&c->out, c->session->token[0]);
-		stet_wire_put_u64(&c->out, c->session->token[1]);
+		stet_wire_put_u64(&c->out, c->session ? c->session->token[0] : 0);
+		stet_wire_put_u64(&c->out, c->session ? c->session->token[1] : 0);
+		stet_wire_put_text(&c->out, word);
 	}
 	return answer(c, rc) ? -EPIPE : rc;
 }
 
-/* The first message: which session this is of. */
-static int greet(struct stet_serve_call *c, const struct stet_ll_who *who)
+/* He may do no more than where he reaches the mount: it may be mounted there for reading only. */
+static int open_reached(struct stet_serve_call *c, const struct stet_ll_who *who, bool read_only,
+			const struct stet_serve_reach *reach)
+{
+	return stet_serve_session_open_(c->service, who, read_only || !reach->writable,
+					reach->within, &c->session);
+}
+
+static int ask_to_show(struct stet_serve_call *c, const struct stet_ll_who *who, bool read_only)
 {
 	struct stet_wire_message msg;
-	int passed = -1;
-	int rc = receive(c, &msg, &passed);
+	struct stet_serve_reach reach;
+	bool shown;
+	int rc = stet_serve_reach_begin_(c->service, who->uid, &reach);
 
+	if (rc)
+		return welcome(c, rc, "");
+	rc = welcome(c, 0, reach.word);
 	if (!rc)
-		rc = greet_with(c, who, msg, passed);
-	if (passed >= 0)
-		close(passed);
+		rc = receive(c, &msg);
+	shown = stet_serve_reach_end_(c->service, &reach);
+	if (!rc && (msg.kind != STET_WIRE_SHOWN || msg.data_len || msg.args.left))
+		rc = -EPROTO;
+	if (!rc) {
+		stet_error_clear();
+		rc = shown ? open_reached(c, who, read_only, &reach)
+			   : STET_FAIL(-EACCES,
+				       "the program has not shown that it reaches the mount");
+		rc = welcome(c, rc, "");
+	}
+	if (!c->session && reach.within)
+		c->service->mount->release(reach.within);
 	return rc;
+}
+
+/* The first messages: which session this is of. */
+static int greet(struct stet_serve_call *c, const struct stet_ll_who *who)
+{
+	struct hello hello;
+	bool read_only;
+	int rc = get_hello(c, &hello);
+
+	if (rc)
+		return rc;
+	stet_error_clear();
+	read_only = hello.flags & STET_WIRE_READ_ONLY;
+	if (!who)
+		rc = STET_FAIL(-EACCES, "it serves no programs of this user");
+	else if (hello.version != STET_WIRE_VERSION || (hello.flags & ~STET_WIRE_READ_ONLY))
+		rc = STET_FAIL(-EPROTO, "the process that holds the volume is of another version");
+	else if (hello.token[0] || hello.token[1])
+		rc = stet_serve_session_join_(c->service, who, hello.token, &c->session);
+	else if (must_show(c->service, who))
+		return ask_to_show(c, who, read_only);
+	else
+		rc = stet_serve_session_open_(c->service, who, read_only, NULL, &c->session);
+	return welcome(c, rc, "");
 }
 
 static void set_timeouts(int fd)
@@ -332,13 +420,16 @@ void stet_ll_serve(struct stet_ll_service *service, int fd, const struct stet_ll
 	}
 	if (c.session) {
 		stet_ll_act_as(&c.session->who);
-		stet_api_give_up_when(has_gone, &c);
+		stet_api_give_up_when(stet_serve_gone_, &c);
+		if (c.session->within)
+			stet_api_tell_changes(stet_serve_told_, &c);
 		while (!rc) {
-			rc = receive(&c, &msg, NULL);
+			rc = receive(&c, &msg);
 			if (!rc)
 				rc = perform(&c, &msg);
 		}
 		stet_api_give_up_when(NULL, NULL);
+		stet_api_tell_changes(NULL, NULL);
 		stet_ll_act_as(NULL);
 		stet_serve_session_leave_(c.session);
 	}

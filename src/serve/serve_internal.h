@@ -29,24 +29,53 @@ struct stet_serve_user {
 	uint32_t uid;
 	uint32_t sessions;
 	uint64_t handles, views;
+
+	/* --- atomic --- */
+	_Atomic uint64_t told; /* inodes and names that parts of transactions remember */
 };
 
 struct stet_ll_service {
 	/* --- set when made, then constant --- */
 	struct stet_volume *vol;
 	uint32_t own_uid;
-	uint64_t mount_dev; /* clients must reach it (remote/reach.h); 0: none */
+	const struct stet_ll_mount
+		*mount; /* clients must reach it (reach.c); NULL: there is none */
 
 	struct stet_mutex lock;
 	/* --- under lock --- */
 	struct stet_list sessions; /* of stet_serve_session.link */
 	struct stet_list users;    /* of stet_serve_user.link: those with sessions */
 	struct stet_list calls;    /* of stet_serve_call.link: one for each connection */
+	struct stet_list reaches;  /* of stet_serve_reach.link: words that were given out */
+	struct stet_list parts;    /* of stet_serve_part.link: at work, and waiting, in order */
+	struct stet_cond part_over;
 
 	/* --- atomic --- */
 	_Atomic bool no_begin, stopping;
 	_Atomic unsigned begins; /* transactions that are being begun (session.c, S6) */
 };
+
+/// Showing that one reaches the mount (reach.c) ///
+
+#define STET_SERVE_WORD_SIZE 33 /* 32 digits and a NUL */
+
+/* One who has to. */
+struct stet_serve_reach {
+	/* --- set when made, then constant --- */
+	char word[STET_SERVE_WORD_SIZE];
+	uint32_t uid;
+
+	/* --- under service.lock --- */
+	struct stet_list link; /* service.reaches */
+	bool reached, writable;
+	void *within; /* as struct stet_ll_mount; owned; NULL: the main tree */
+};
+
+/* Gives a word out. -EIO. */
+STET_CHECKED int stet_serve_reach_begin_(struct stet_ll_service *service, uint32_t uid,
+					 struct stet_serve_reach *reach);
+/* It is not good any more. What is in `within` is the caller's. Whether it was shown. */
+bool stet_serve_reach_end_(struct stet_ll_service *service, struct stet_serve_reach *reach);
 
 /// Sessions and their handles (session.c) ///
 
@@ -56,6 +85,25 @@ enum stet_serve_kind {
 	STET_SERVE_DIR,
 	STET_SERVE_TABLE,
 	STET_SERVE_CURSOR,
+};
+
+/* What the parts of a user may have told the mount, to tell it again when one is taken back. With more it cannot be. */
+#define STET_SERVE_TOLD_MAX 65536u
+
+/* A part of a transaction. */
+struct stet_serve_part {
+	/* --- set when made, then constant --- */
+	bool read_only;
+	void *within; /* borrowed from the session */
+
+	struct stet_api_part api;
+	_Atomic bool over;
+
+	/* --- under service.lock --- */
+	struct stet_list link; /* service.parts */
+
+	/* --- under session.lock --- */
+	struct stet_api_told told;
 };
 
 struct stet_serve_handle {
@@ -72,6 +120,10 @@ struct stet_serve_handle {
 	};
 	struct stet_txn *of; /* file: the transaction it is of, which the file keeps; or NULL */
 	struct stet_serve_handle *above; /* cursor: its table, in use until it is closed */
+	struct stet_serve_handle
+		*part; /* opened in this part of a transaction; in use until it is closed */
+	struct stet_serve_part
+		*own; /* transaction: it is a part of the one around the session (S7); owned */
 
 	/* --- under session.lock --- */
 	unsigned users; /* calls in progress, cursors of a table */
@@ -88,6 +140,8 @@ struct stet_serve_session {
 	bool is_owner;          /* root, or the user of the process: no limits */
 	struct stet_ll_who who; /* groups: owned */
 	struct stet_serve_user *user;
+	void *within;            /* as struct stet_ll_mount, owned; NULL: in no transaction (S7) */
+	struct stet_txn *around; /* that one's, whose memory is pinned */
 
 	/* --- under service.lock --- */
 	struct stet_list link;
@@ -100,10 +154,11 @@ struct stet_serve_session {
 	struct stet_cond turn; /* some ending has ended */
 };
 
-/* A new session. -ENOMEM. One connection is in it. */
+/* A new session. One connection is in it. within: as struct stet_ll_mount; the session's, if it succeeds. -ENOMEM;
+ * -ESTALE: the transaction has ended. */
 STET_CHECKED int stet_serve_session_open_(struct stet_ll_service *service,
 					  const struct stet_ll_who *who, bool read_only,
-					  struct stet_serve_session **ret);
+					  void *within, struct stet_serve_session **ret);
 /* One more connection for a session. -ENOENT: there is none with this token and user. */
 STET_CHECKED int stet_serve_session_join_(struct stet_ll_service *service,
 					  const struct stet_ll_who *who, const uint64_t token[2],
@@ -119,7 +174,23 @@ void stet_serve_dismiss_(struct stet_serve_session *session, bool is_view);
 STET_CHECKED int stet_serve_handle_add_(struct stet_serve_session *session,
 					const struct stet_serve_handle *h, uint64_t *ret_number);
 /* What it stands for ends. */
-void stet_serve_handle_end_(const struct stet_serve_handle *h);
+void stet_serve_handle_end_(struct stet_serve_session *session, struct stet_serve_handle *h);
+/* A part begins, when those before it let it: gone (of arg) is asked now and then whether it is wanted any more.
+ * -ENOMEM; -EBUSY: it took too long; -EINTR: gone. */
+STET_CHECKED int stet_serve_part_begin_(struct stet_serve_session *session, struct stet_txn *around,
+					bool read_only, stet_api_gone_fn *gone, void *arg,
+					struct stet_serve_part **ret);
+/* It has ended. NULL ok. */
+void stet_serve_part_free_(struct stet_serve_session *session, struct stet_serve_part *part);
+/* It ends; back: and what it has changed is taken back, or the whole is spoiled. -ESTALE: it has ended before, or the
+ * transaction has; and what stet_api_part_end gives, -E2BIG: it is not taken back. */
+int stet_serve_part_end_(struct stet_serve_session *session, struct stet_serve_part *part,
+			 bool back);
+/* As stet_api_part_rollback_to; -E2BIG: the mount cannot be told. */
+STET_CHECKED int stet_serve_part_rollback_to_(struct stet_serve_session *session,
+					      struct stet_serve_part *part, uint64_t savepoint);
+/* What a call of the part has changed: a stet_ll_told_fn; arg: the call. */
+void stet_serve_told_(void *arg, const struct stet_ll_touched *touched);
 /* One that is of this kind, in use until it is put back; NULL: there is none. */
 struct stet_serve_handle *stet_serve_handle_get_(struct stet_serve_session *session,
 						 uint64_t number, enum stet_serve_kind kind);
@@ -132,6 +203,9 @@ bool stet_serve_ending_begin_(struct stet_serve_session *session, struct stet_se
 void stet_serve_ending_end_(struct stet_serve_session *session, struct stet_serve_handle *h);
 
 /// Calls (connection.c) ///
+
+/* A stet_api_gone_fn; arg: a call: nobody wants its answer any more, or its transaction is being ended. */
+bool stet_serve_gone_(void *arg);
 
 #define STET_SERVE_USED_MAX 3u
 
@@ -158,7 +232,12 @@ struct stet_serve_call {
 	size_t out_len;           /* data of END, in big_out */
 	struct stet_serve_handle *used[STET_SERVE_USED_MAX];
 	size_t used_count;
-	bool unknown_handle;
+	struct stet_txn *around; /* what is in no other transaction is in this one; NULL: in none */
+	struct stet_serve_handle
+		*part; /* in which the request is made (S7 of session.c), or NULL: one of `used`,
+					   * or what one of them was opened in */
+	bool changes, closes; /* it is a request that does */
+	bool unknown_handle, stale;
 	bool lost; /* the connection is over */
 };
 
@@ -174,7 +253,8 @@ struct stet_serve_at {
 	const char *path;
 };
 struct stet_serve_at stet_serve_at_(struct stet_serve_call *c);
-/* After the last field was taken: 0; -EPROTO: they were not as they should; -EINVAL: no such handle. */
+/* After the last field was taken: 0; -EPROTO: they were not as they should; -EINVAL: no such handle; -ESTALE, -EROFS:
+ * the part of a transaction that it is in has ended, or changes nothing. */
 STET_CHECKED int stet_serve_ready_(struct stet_serve_call *c);
 /* The buffer for data that goes. -ENOMEM. */
 STET_CHECKED int stet_serve_big_out_(struct stet_serve_call *c);
@@ -195,9 +275,8 @@ struct stet_serve_open {
 STET_CHECKED int stet_serve_get_open_(struct stet_serve_call *c, int changing,
 				      struct stet_serve_open *ret);
 /* Room was made; rc: whether h was opened. Puts its number into the answer, or gives the room back: then
- * nothing is open. h is copied. */
-STET_CHECKED int stet_serve_opened_(struct stet_serve_call *c, const struct stet_serve_handle *h,
-				    int rc);
+ * nothing is open. h, which gets the part that it is in, is copied. */
+STET_CHECKED int stet_serve_opened_(struct stet_serve_call *c, struct stet_serve_handle *h, int rc);
 /* The request that closes one. */
 int64_t stet_serve_drop_(struct stet_serve_call *c, enum stet_serve_kind kind);
 
@@ -208,67 +287,70 @@ typedef int64_t stet_serve_fn(struct stet_serve_call *c);
 struct stet_serve_request {
 	stet_serve_fn *fn;
 	size_t data_max; /* that comes with it */
-	bool changes;    /* refused in a session that only reads */
+	unsigned what;   /* STET_SERVE_CHANGES, STET_SERVE_CLOSES */
 };
 
-#define STET_SERVE_REQUESTS(R)                          \
-	R(BEGIN, begin, 0, false)                       \
-	R(BEGIN_BASE, begin_base, 0, false)             \
-	R(COMMIT, commit, 0, false)                     \
-	R(ABORT, abort, 0, false)                       \
-	R(FREEZE, freeze, 0, false)                     \
-	R(CONFLICT_TEXT, conflict_text, 0, false)       \
-	R(TXNS, txns, 0, false)                         \
-	R(CHANGES, changes, 0, false)                   \
-	R(REVERT, revert, STET_WIRE_PATHS_MAX, false)   \
-	R(SYNC, sync, 0, false)                         \
-	R(STATFS, statfs, 0, false)                     \
-	R(STATS, stats, 0, false)                       \
-	R(CLEAN, clean, 0, true)                        \
-	R(OPENAT, openat, 0, false)                     \
-	R(FILE_CLOSE, file_close, 0, false)             \
-	R(PREAD, pread, 0, false)                       \
-	R(PWRITE, pwrite, STET_WIRE_PIECE_MAX, true)    \
-	R(APPEND, append, STET_WIRE_PIECE_MAX, true)    \
-	R(TRUNCATE, truncate, 0, true)                  \
-	R(PUNCH, punch, 0, true)                        \
-	R(FALLOCATE, fallocate, 0, true)                \
-	R(FSYNC, fsync, 0, false)                       \
-	R(SEEK, seek, 0, false)                         \
-	R(COPY_RANGE, copy_range, 0, true)              \
-	R(FILE_STAT, file_stat, 0, false)               \
-	R(STATAT, statat, 0, false)                     \
-	R(SETATTRAT, setattrat, 0, true)                \
-	R(GETXATTR, getxattr, 0, false)                 \
-	R(SETXATTR, setxattr, STET_WIRE_DATA_MAX, true) \
-	R(LISTXATTR, listxattr, 0, false)               \
-	R(REMOVEXATTR, removexattr, 0, true)            \
-	R(MKDIRAT, mkdirat, 0, true)                    \
-	R(MKNODAT, mknodat, 0, true)                    \
-	R(SYMLINKAT, symlinkat, 0, true)                \
-	R(READLINKAT, readlinkat, 0, false)             \
-	R(LINKAT, linkat, 0, true)                      \
-	R(RENAMEAT, renameat, 0, true)                  \
-	R(UNLINKAT, unlinkat, 0, true)                  \
-	R(DIR_OPEN, dir_open, 0, false)                 \
-	R(DIR_NEXT, dir_next, 0, false)                 \
-	R(DIR_CLOSE, dir_close, 0, false)               \
-	R(LOCK_TIMEOUT, lock_timeout, 0, false)         \
-	R(TABLE_OPEN, table_open, 0, false)             \
-	R(TABLE_CLOSE, table_close, 0, false)           \
-	R(GET, get, 0, false)                           \
-	R(PUT, put, STET_WIRE_DATA_MAX, true)           \
-	R(DEL, del, 0, true)                            \
-	R(COUNT, count, 0, false)                       \
-	R(CURSOR_OPEN, cursor_open, 0, false)           \
-	R(CURSOR_NEXT, cursor_next, 0, false)           \
-	R(CURSOR_SEEK, cursor_seek, 0, false)           \
-	R(CURSOR_CLOSE, cursor_close, 0, false)         \
-	R(SAVEPOINT, savepoint, 0, false)               \
-	R(ROLLBACK_TO, rollback_to, 0, false)           \
-	R(SAVEPOINT_RELEASE, savepoint_release, 0, false)
+#define STET_SERVE_CHANGES 1u /* refused in a session that only reads */
+#define STET_SERVE_CLOSES 2u  /* needs no transaction that is still open */
 
-#define STET_SERVE_DECLARE(kind, name, data_max, changes) \
+#define STET_SERVE_REQUESTS(R)                                        \
+	R(BEGIN, begin, 0, 0)                                         \
+	R(BEGIN_BASE, begin_base, 0, 0)                               \
+	R(COMMIT, commit, 0, 0)                                       \
+	R(ABORT, abort, 0, STET_SERVE_CLOSES)                         \
+	R(FREEZE, freeze, 0, 0)                                       \
+	R(CONFLICT_TEXT, conflict_text, 0, 0)                         \
+	R(TXNS, txns, 0, STET_SERVE_CLOSES)                           \
+	R(CHANGES, changes, 0, 0)                                     \
+	R(REVERT, revert, STET_WIRE_PATHS_MAX, 0)                     \
+	R(SYNC, sync, 0, STET_SERVE_CLOSES)                           \
+	R(STATFS, statfs, 0, STET_SERVE_CLOSES)                       \
+	R(STATS, stats, 0, STET_SERVE_CLOSES)                         \
+	R(CLEAN, clean, 0, STET_SERVE_CHANGES | STET_SERVE_CLOSES)    \
+	R(OPENAT, openat, 0, 0)                                       \
+	R(FILE_CLOSE, file_close, 0, STET_SERVE_CLOSES)               \
+	R(PREAD, pread, 0, 0)                                         \
+	R(PWRITE, pwrite, STET_WIRE_PIECE_MAX, STET_SERVE_CHANGES)    \
+	R(APPEND, append, STET_WIRE_PIECE_MAX, STET_SERVE_CHANGES)    \
+	R(TRUNCATE, truncate, 0, STET_SERVE_CHANGES)                  \
+	R(PUNCH, punch, 0, STET_SERVE_CHANGES)                        \
+	R(FALLOCATE, fallocate, 0, STET_SERVE_CHANGES)                \
+	R(FSYNC, fsync, 0, 0)                                         \
+	R(SEEK, seek, 0, 0)                                           \
+	R(COPY_RANGE, copy_range, 0, STET_SERVE_CHANGES)              \
+	R(FILE_STAT, file_stat, 0, 0)                                 \
+	R(STATAT, statat, 0, 0)                                       \
+	R(SETATTRAT, setattrat, 0, STET_SERVE_CHANGES)                \
+	R(GETXATTR, getxattr, 0, 0)                                   \
+	R(SETXATTR, setxattr, STET_WIRE_DATA_MAX, STET_SERVE_CHANGES) \
+	R(LISTXATTR, listxattr, 0, 0)                                 \
+	R(REMOVEXATTR, removexattr, 0, STET_SERVE_CHANGES)            \
+	R(MKDIRAT, mkdirat, 0, STET_SERVE_CHANGES)                    \
+	R(MKNODAT, mknodat, 0, STET_SERVE_CHANGES)                    \
+	R(SYMLINKAT, symlinkat, 0, STET_SERVE_CHANGES)                \
+	R(READLINKAT, readlinkat, 0, 0)                               \
+	R(LINKAT, linkat, 0, STET_SERVE_CHANGES)                      \
+	R(RENAMEAT, renameat, 0, STET_SERVE_CHANGES)                  \
+	R(UNLINKAT, unlinkat, 0, STET_SERVE_CHANGES)                  \
+	R(DIR_OPEN, dir_open, 0, 0)                                   \
+	R(DIR_NEXT, dir_next, 0, 0)                                   \
+	R(DIR_CLOSE, dir_close, 0, STET_SERVE_CLOSES)                 \
+	R(LOCK_TIMEOUT, lock_timeout, 0, 0)                           \
+	R(TABLE_OPEN, table_open, 0, 0)                               \
+	R(TABLE_CLOSE, table_close, 0, STET_SERVE_CLOSES)             \
+	R(GET, get, 0, 0)                                             \
+	R(PUT, put, STET_WIRE_DATA_MAX, STET_SERVE_CHANGES)           \
+	R(DEL, del, 0, STET_SERVE_CHANGES)                            \
+	R(COUNT, count, 0, 0)                                         \
+	R(CURSOR_OPEN, cursor_open, 0, 0)                             \
+	R(CURSOR_NEXT, cursor_next, 0, 0)                             \
+	R(CURSOR_SEEK, cursor_seek, 0, 0)                             \
+	R(CURSOR_CLOSE, cursor_close, 0, STET_SERVE_CLOSES)           \
+	R(SAVEPOINT, savepoint, 0, 0)                                 \
+	R(ROLLBACK_TO, rollback_to, 0, 0)                             \
+	R(SAVEPOINT_RELEASE, savepoint_release, 0, 0)
+
+#define STET_SERVE_DECLARE(kind, name, data_max, what) \
 	int64_t stet_serve_do_##name##_(struct stet_serve_call *c);
 STET_SERVE_REQUESTS(STET_SERVE_DECLARE)
 #undef STET_SERVE_DECLARE

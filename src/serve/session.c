@@ -10,6 +10,10 @@
  * S6. Who has forbidden to begin transactions and then asks for those that are open, misses none: it is counted
  *     as being begun before it is asked whether that is forbidden, until it is in a table. (It takes no time.)
  *
+ * S7. A session may be within a transaction of the server's (struct stet_ll_mount). A transaction that it begins is a part
+ *     of that (part.c): a handle that stands for the same one. What was opened in a part keeps it, and is stale when it has
+ *     ended.
+ *
  * Locks: service.lock, then session.lock; neither is held while the library is called.
  */
 #include "serve/serve_internal.h"
@@ -35,11 +39,14 @@ int stet_ll_service_create(struct stet_volume *vol, const struct stet_ll_service
 		return STET_FAIL(-ENOMEM, "no memory for a service");
 	service->vol = vol;
 	service->own_uid = geteuid();
-	service->mount_dev = options ? options->mount_dev : 0;
+	service->mount = options ? options->mount : NULL;
 	stet_mutex_init(&service->lock, STET_SERVE_SERVICE_RANK, "service");
 	stet_list_init(&service->sessions);
 	stet_list_init(&service->users);
 	stet_list_init(&service->calls);
+	stet_list_init(&service->reaches);
+	stet_list_init(&service->parts);
+	stet_cond_init(&service->part_over);
 	*ret = service;
 	return 0;
 }
@@ -49,6 +56,7 @@ void stet_ll_service_destroy(struct stet_ll_service *service)
 	if (!service)
 		return;
 	STET_ASSERT(stet_list_empty(&service->sessions));
+	stet_cond_destroy(&service->part_over);
 	stet_mutex_destroy(&service->lock);
 	stet_free(service);
 }
@@ -69,7 +77,7 @@ static size_t list_txns(struct stet_serve_session *session, uint64_t *ids, size_
 		const struct stet_serve_handle *h =
 			stet_container_of(node, struct stet_serve_handle, node);
 
-		if (h->kind != STET_SERVE_TXN)
+		if (h->kind != STET_SERVE_TXN || h->own)
 			continue;
 		if (count < cap)
 			ids[count] = stet_transaction_id(h->txn);
@@ -185,8 +193,30 @@ static int copy_who(const struct stet_ll_who *who, struct stet_ll_who *ret)
 	return ret->groups ? 0 : STET_FAIL(-ENOMEM, "no memory for a session");
 }
 
+/* S7. The memory of the transaction around it is pinned as long as handles may name it. */
+static int go_within(struct stet_serve_session *session, void *within)
+{
+	const struct stet_ll_mount *mount = session->service->mount;
+	int rc = mount->enter(within, &session->around);
+
+	if (rc)
+		return rc;
+	stet_api_txn_pin(session->around);
+	mount->leave(within);
+	session->within = within;
+	return 0;
+}
+
+static void leave_within(struct stet_serve_session *session)
+{
+	if (!session->within)
+		return;
+	stet_api_txn_unpin(session->around);
+	session->service->mount->release(session->within);
+}
+
 int stet_serve_session_open_(struct stet_ll_service *service, const struct stet_ll_who *who,
-			     bool read_only, struct stet_serve_session **ret)
+			     bool read_only, void *within, struct stet_serve_session **ret)
 {
 	struct stet_serve_session *session = stet_calloc(1, sizeof(*session));
 	int rc;
@@ -207,6 +237,8 @@ int stet_serve_session_open_(struct stet_ll_service *service, const struct stet_
 	    getrandom(session->token, sizeof(session->token), 0) != (ssize_t)sizeof(session->token))
 		rc = STET_FAIL(-EIO, "no random numbers");
 	session->token[0] |= 1; /* not 0, which stands for none */
+	if (!rc && within)
+		rc = go_within(session, within);
 	if (!rc) {
 		stet_mutex_lock(&service->lock);
 		session->user = get_user_locked(service, who->uid);
@@ -216,6 +248,8 @@ int stet_serve_session_open_(struct stet_ll_service *service, const struct stet_
 			rc = STET_FAIL(-ENOMEM, "no memory for a session");
 		stet_mutex_unlock(&service->lock);
 	}
+	if (rc && session->within)
+		stet_api_txn_unpin(session->around); /* `within` stays the caller's */
 	if (rc)
 		free_session(session);
 	else
@@ -246,12 +280,15 @@ int stet_serve_session_join_(struct stet_ll_service *service, const struct stet_
 	return rc ? STET_FAIL(rc, "there is no such session of user %u", who->uid) : 0;
 }
 
-void stet_serve_handle_end_(const struct stet_serve_handle *h)
+void stet_serve_handle_end_(struct stet_serve_session *session, struct stet_serve_handle *h)
 {
 	switch (h->kind) {
 	case STET_SERVE_TXN:
-		if (!stet_api_txn_has_ended(h->txn))
+		if (h->own)
+			(void)!stet_serve_part_end_(session, h->own, true); /* or it has ended */
+		else if (!stet_api_txn_has_ended(h->txn))
 			stet_abort(h->txn);
+		stet_serve_part_free_(session, h->own);
 		stet_api_txn_unpin(h->txn);
 		break;
 	case STET_SERVE_FILE:
@@ -274,9 +311,11 @@ static void destroy_handle(struct stet_serve_session *session, struct stet_serve
 {
 	bool is_view = h->is_view;
 
-	stet_serve_handle_end_(h);
+	stet_serve_handle_end_(session, h);
 	if (h->above)
 		stet_serve_handle_put_(session, h->above);
+	if (h->part)
+		stet_serve_handle_put_(session, h->part);
 	stet_free(h);
 	stet_serve_dismiss_(session, is_view);
 }
@@ -314,7 +353,8 @@ void stet_serve_session_leave_(struct stet_serve_session *session)
 	if (!last)
 		return;
 	while ((h = take_any(session)))
-		stet_serve_handle_put_(session, h); /* a table goes with its last cursor */
+		stet_serve_handle_put_(session, h); /* a table goes with its last cursor, ... */
+	leave_within(session);
 	stet_mutex_lock(&service->lock);
 	put_user_locked(session->user);
 	stet_mutex_unlock(&service->lock);
@@ -337,6 +377,8 @@ int stet_serve_handle_add_(struct stet_serve_session *session, const struct stet
 		*ret_number = session->next_number++;
 		if (h->above)
 			h->above->users++;
+		if (h->part)
+			h->part->users++;
 	}
 	stet_mutex_unlock(&session->lock);
 	if (rc)

@@ -51,6 +51,40 @@ static int64_t begin(struct stet_serve_call *c, uint32_t flags, struct stet_txn 
 	return rc;
 }
 
+/* S7 of session.c. A level that is not named is the one around; no part is safer than the whole. */
+static int check_part(struct stet_serve_call *c, uint32_t flags)
+{
+	const unsigned safe = STET_BEGIN_SERIALIZABLE | STET_BEGIN_LOCKING;
+	int rc = stet_api_check_begin(flags);
+
+	if (!rc && (flags & safe) && !(stet_api_txn_flags(c->around) & safe))
+		rc = STET_FAIL(
+			-EOPNOTSUPP,
+			"the transaction around it is not serializable, so no part of it is");
+	return rc ? rc : stet_serve_admit_(c->session, true);
+}
+
+static int64_t begin_part(struct stet_serve_call *c, uint32_t flags)
+{
+	struct stet_serve_handle h = { .kind = STET_SERVE_TXN, .is_view = true, .txn = c->around };
+	uint64_t id = stet_transaction_id(c->around);
+	int rc = check_part(c, flags);
+
+	if (rc)
+		return rc;
+	rc = stet_serve_part_begin_(c->session, c->around, flags & STET_BEGIN_READ_ONLY,
+				    stet_serve_gone_, c, &h.own);
+	if (rc) {
+		stet_serve_dismiss_(c->session, true);
+		return rc;
+	}
+	stet_api_txn_pin(h.txn);
+	rc = stet_serve_opened_(c, &h, 0);
+	if (!rc)
+		stet_wire_put_u64(&c->out, id);
+	return rc;
+}
+
 int64_t stet_serve_do_begin_(struct stet_serve_call *c)
 {
 	uint32_t flags = stet_wire_get_u32(&c->in);
@@ -58,7 +92,9 @@ int64_t stet_serve_do_begin_(struct stet_serve_call *c)
 
 	if (!rc && c->session->read_only && !(flags & STET_BEGIN_READ_ONLY))
 		rc = STET_FAIL(-EROFS, "the volume was opened to be read only");
-	return rc ? rc : begin(c, flags, NULL);
+	if (rc)
+		return rc;
+	return c->around ? begin_part(c, flags) : begin(c, flags, NULL);
 }
 
 int64_t stet_serve_do_begin_base_(struct stet_serve_call *c)
@@ -81,7 +117,7 @@ int64_t stet_serve_do_commit_(struct stet_serve_call *c)
 		return rc;
 	if (!stet_serve_ending_begin_(c->session, h, false))
 		return STET_FAIL(-EAGAIN, "the transaction is being committed");
-	rc = stet_commit(h->txn, flags);
+	rc = h->own ? stet_serve_part_end_(c->session, h->own, false) : stet_commit(h->txn, flags);
 	if (!rc)
 		stet_serve_handle_drop_(c->session, h);
 	stet_serve_ending_end_(c->session, h);
@@ -96,7 +132,10 @@ int64_t stet_serve_do_abort_(struct stet_serve_call *c)
 	if (rc)
 		return rc;
 	stet_serve_ending_begin_(c->session, h, true);
-	if (!stet_api_txn_has_ended(h->txn))
+	if (h->own)
+		(void)!stet_serve_part_end_(c->session, h->own,
+					    true); /* if not, the whole is spoiled */
+	else if (!stet_api_txn_has_ended(h->txn))
 		stet_abort(h->txn);
 	stet_serve_handle_drop_(c->session, h);
 	stet_serve_ending_end_(c->session, h);
@@ -105,11 +144,21 @@ int64_t stet_serve_do_abort_(struct stet_serve_call *c)
 
 /* --- in between --- */
 
+/* What concerns a transaction as a whole is not for a part of it: others are at work there. */
+static int whole(const struct stet_serve_handle *h)
+{
+	return h->own ? STET_FAIL(-EOPNOTSUPP,
+				  "not in a part of another transaction (`stetfs run`)")
+		      : 0;
+}
+
 int64_t stet_serve_do_freeze_(struct stet_serve_call *c)
 {
 	struct stet_serve_handle *h = stet_serve_handle_(c, STET_SERVE_TXN);
 	int rc = stet_serve_ready_(c);
 
+	if (!rc)
+		rc = whole(h);
 	return rc ? rc : stet_freeze(h->txn);
 }
 
@@ -129,7 +178,8 @@ int64_t stet_serve_do_savepoint_(struct stet_serve_call *c)
 	int rc = stet_serve_ready_(c);
 
 	if (!rc)
-		rc = stet_savepoint(h->txn, &savepoint);
+		rc = h->own ? stet_api_part_savepoint(&h->own->api, &savepoint)
+			    : stet_savepoint(h->txn, &savepoint);
 	if (!rc)
 		stet_wire_put_u64(&c->out, savepoint);
 	return rc;
@@ -141,7 +191,9 @@ int64_t stet_serve_do_rollback_to_(struct stet_serve_call *c)
 	uint64_t savepoint = stet_wire_get_u64(&c->in);
 	int rc = stet_serve_ready_(c);
 
-	return rc ? rc : stet_rollback_to(h->txn, savepoint);
+	if (rc || !h->own)
+		return rc ? rc : stet_rollback_to(h->txn, savepoint);
+	return stet_serve_part_rollback_to_(c->session, h->own, savepoint);
 }
 
 int64_t stet_serve_do_savepoint_release_(struct stet_serve_call *c)
@@ -150,7 +202,10 @@ int64_t stet_serve_do_savepoint_release_(struct stet_serve_call *c)
 	uint64_t savepoint = stet_wire_get_u64(&c->in);
 	int rc = stet_serve_ready_(c);
 
-	return rc ? rc : stet_savepoint_release(h->txn, savepoint);
+	if (rc)
+		return rc;
+	return h->own ? stet_api_part_savepoint_release(&h->own->api, savepoint)
+		      : stet_savepoint_release(h->txn, savepoint);
 }
 
 int64_t stet_serve_do_conflict_text_(struct stet_serve_call *c)
@@ -292,6 +347,8 @@ int64_t stet_serve_do_revert_(struct stet_serve_call *c)
 	const char **paths;
 	int rc = stet_serve_ready_(c);
 
+	if (!rc)
+		rc = whole(h);
 	if (!rc) {
 		rc = list_paths(c, count, &paths);
 		c->lost = rc == -EPROTO;

@@ -157,6 +157,10 @@ STET_CHECKED int stet_txn_put_buf(struct stet_txn *txn, const struct stet_key *k
 STET_CHECKED int stet_txn_put_patch(struct stet_txn *txn, const struct stet_key *key,
 				    struct stet_databuf *buf, uint16_t from, uint32_t offset,
 				    uint32_t len);
+/** Told the key of each entry that is put into the write-set; must not use the transaction. */
+typedef void stet_txn_put_fn(void *arg, const struct stet_key *key);
+/** From now on fn is told; NULL: nobody. What is rolled back is not told. */
+void stet_txn_tell_puts(struct stet_txn *txn, stet_txn_put_fn *fn, void *arg);
 /* Whether the extent at key is this transaction's own unplaced buffer that nobody else can see: its
  * bytes may then be changed in place through *ret_buf (call put_buf or put_patch again afterwards). */
 bool stet_txn_own_buf(struct stet_txn *txn, const struct stet_key *key,

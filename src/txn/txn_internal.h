@@ -454,6 +454,8 @@ struct stet_txn {
 	struct stet_text conflict;
 	struct stet_key *conflict_key; /* owned; NULL: none */
 	const char *conflict_why;
+	stet_txn_put_fn *told; /* of each entry; NULL: nobody */
+	void *told_arg;
 	void *user;
 	const struct stet_txn_user_ops *user_ops; /* of user; NULL: there is none */
 	uint64_t user_bytes;

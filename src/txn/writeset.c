@@ -123,7 +123,15 @@ int stet_set_put_(struct stet_txn *txn, const struct stet_key *key, struct stet_
 	if (v->kind != STET_V_DEL && txn->gaps.n > 0)
 		stet_gap_break_(&txn->gaps, key);
 	stet_set_account_(txn, v, true);
+	if (txn->told)
+		txn->told(txn->told_arg, key);
 	return 0;
+}
+
+void stet_txn_tell_puts(struct stet_txn *txn, stet_txn_put_fn *fn, void *arg)
+{
+	txn->told = fn;
+	txn->told_arg = arg;
 }
 
 /* Takes an entry out of the set. */

@@ -25,9 +25,11 @@ ROUNDS = int(os.environ.get("STET_CLIENT_ROUNDS", "300"))
 ROOT = ctypes.c_uint64(1)
 READ_ONLY = 0x10
 SNAPSHOT = 0x1
+SERIALIZABLE = 0x2
 LOCKING = 0x4
 HELLO = 0x74657473
-BEGIN, ABORT, FREEZE, OPENAT, PREAD, PWRITE, FILE_STAT = 16, 19, 20, 29, 31, 32, 40
+BEGIN, ABORT, FREEZE, OPENAT, PREAD, PWRITE, FILE_STAT, SHOWN = 16, 19, 20, 29, 31, 32, 40, 8
+REACH = "system.stetfs.reach."
 U64 = ctypes.c_uint64
 P = ctypes.c_void_p
 WALKER = ctypes.CFUNCTYPE(ctypes.c_int, P, P)
@@ -364,9 +366,8 @@ def test_reach(mount):
     def refused():
         Volume(image, rc=-errno.EACCES)
         check(inner in text() and "cannot be reached: Permission denied" in text(), text())
-        for reach in (None, "/", mount.folder, "/dev/null"):
-            _, result, answer = greeted(path, reach=reach)
-            equal(result, -errno.EACCES, f"with {reach}: {answer}")
+        for reach in (None, "/", mount.folder, "/dev/null", inner):
+            equal(greeted(path, reach=reach)[1], -errno.EACCES, f"with {reach}")
         outside = subprocess.run([STETFS, "ls", f"{image}:/"], capture_output=True, check=False)
         equal(outside.returncode, 1, f"ls: {outside.stderr}")
     works()
@@ -375,6 +376,25 @@ def test_reach(mount):
     works()
     as_user(refused)
     as_user(lambda: equal(greeted(path, reach=None)[1], -errno.EACCES))
+    # Nor does it help that somebody else gets there: the word must be shown by whose it is, on the root.
+    equal(greeted(path, showing=lambda word, where: as_user(lambda: show(word, where)))[1],
+          -errno.EACCES, "shown by another user")
+    write(os.path.join(inner, "public"), b"text")
+    for wrong in (lambda word, where: show(word, os.path.join(where, "public")),
+                  lambda word, where: show(word[:-1], where),
+                  lambda word, where: show(word + "0", where),
+                  lambda word, where: show("", where)):
+        equal(greeted(path, showing=wrong)[1], -errno.EACCES, "shown elsewhere, or something else")
+    old = []
+    greeted(path, showing=lambda word, where: old.append(word))
+    equal(greeted(path, showing=lambda word, where: show(old[0], where))[1], -errno.EACCES,
+          "the word of another connection")
+    for call in (os.getxattr, os.removexattr, lambda *it: os.setxattr(*it, b"")):
+        try:
+            call(inner, REACH + old[0])
+            check(False, "an attribute with that name")
+        except OSError as error:
+            equal(error.errno, errno.EOPNOTSUPP)
     elsewhere = subprocess.run(
         ["unshare", "-m", "sh", "-c", f"umount -l {inner} && exec {STETFS} table {image}:/t create"],
         capture_output=True, check=False, timeout=60)
@@ -486,7 +506,7 @@ def test_attributes_of_tables(mount):
 
 
 def test_descriptors_that_come(mount):
-    """None that is sent stays in the daemon."""
+    """None that is sent is taken by the daemon: it might wait for ever when it closes it."""
     path = socket_path(mount)
     fds = f"/proc/{mount.daemon()}/fd"
     root = os.open(mount.dir, os.O_PATH | os.O_DIRECTORY)
@@ -494,16 +514,19 @@ def test_descriptors_that_come(mount):
     greeted(path)[0].close()
 
     before = len(os.listdir(fds))
-    for passed in 4 * ([root] * 1, [root] * 2, [null], [null] * 100, [root] * 3, []):
+    for passed in 4 * ([root] * 1, [root] * 2, [null], [null] * 100, []):
         sock = connect(path)
         socket.send_fds(sock, [hello()], passed)
-        result = struct.unpack_from("<q", sock.recv(1 << 17), 16)[0]
-        equal(result, 0 if passed == [root] else -errno.EACCES, f"{passed}")
-        if passed == [root]:
-            for _ in range(10):
-                socket.send_fds(sock, [head(FILE_STAT, struct.pack("<Q", 9))], [null] * 50)
-                sock.recv(1 << 17)
-            check(len(os.listdir(fds)) < before + 10, "those sent with a request stay")
+        equal(answered(sock)[0], 0, f"{passed}")
+        socket.send_fds(sock, [head(SHOWN, b"")], passed)
+        equal(answered(sock)[0], -errno.EACCES, "a descriptor shows nothing")
+        sock.close()
+        sock, result, _ = greeted(path)
+        equal(result, 0)
+        for _ in range(10):
+            socket.send_fds(sock, [head(FILE_STAT, struct.pack("<Q", 9))], [null] * 50)
+            sock.recv(1 << 17)
+        check(len(os.listdir(fds)) < before + 10, "those sent with a request stay")
         sock.close()
         for packet in (b"stet", b"stet" + bytes(60), hello(version=9), head(HELLO, b"")):
             sock = connect(path)
@@ -517,26 +540,315 @@ def test_descriptors_that_come(mount):
     os.close(null)
 
 
+# --- within a transaction of `stetfs run` ---
+
+def inside(mount, body, code=0, words=(), before="", after=""):
+    """Runs lines of Python as a transaction; `vol` is the volume, `m` the mount's directory."""
+    path = os.path.join(mount.folder, "inside.py")
+    lines = [f"import sys; sys.path.insert(0, {os.path.dirname(os.path.abspath(__file__))!r})",
+             "from test_client import *", f"m = {mount.dir!r}", f"vol = Volume({mount.image!r})"]
+    write(path, "\n".join(lines + [body]).encode())
+    return mount.transaction(f"{before} {sys.executable} {path} {after}", code=code, words=words)
+
+
 def test_inside_run(mount):
-    """The library would work outside the transaction: it refuses."""
+    """What opens the volume inside a transaction works in it: seen there, by nobody else, kept or dropped with it."""
     table = f"{mount.image}:/t"
+    put, get = f"{STETFS} table {table} put k", f"{STETFS} table {table} get k"
     mount.run("table", table, "create")
     mount.run("table", table, "put", "k", "old")
-    line = "inside a transaction of `stetfs run` the library cannot be used yet"
-    for command in (f"{STETFS} table {table} put k new", f"{STETFS} table {table} get k"):
-        out = mount.transaction(f"echo x > new; {command}", code=1)
-        check(line in out, out)
-        equal(mount.run("table", table, "get", "k"), "old")
-        check(not os.path.exists(mount.path("new")), "it was committed")
-    equal(mount.transaction(f"{STETFS} ls {mount.image}:/"), "t", "other commands")
+    out = mount.transaction(f"echo x > new; {put} new; {get}; echo; {STETFS} ls {mount.image}:/; exit 1",
+                            code=1)
+    equal(out.split(), ["new", "new", "t"], "inside")
+    equal(mount.run("table", table, "get", "k"), "old")
+    check(not os.path.exists(mount.path("new")), "it was committed")
+    # While it is open nobody else sees it; records and files are kept together.
+    outside = f"cd /; unshare -m sh -c 'umount {mount.dir}; "
+    out = mount.transaction(f"{put} new; echo x > new; {get}; echo; {outside} {get}'")
+    equal(out.split(), ["new", "old"])
+    equal(mount.run("table", table, "get", "k"), "new")
+    check(os.path.exists(mount.path("new")), "it was not committed")
+    # What others have changed meanwhile is a conflict.
+    out = mount.transaction(f"touch x; {outside} {put} yours'; {put} mine", code=1)
+    check("conflict" in out, out)
+    equal(mount.run("table", table, "get", "k"), "yours")
+    once = os.path.join(mount.folder, "once")
+    mount.transaction(f"touch x; test -e {once} || {{ touch {once}; {outside} {put} other'; }}; {put} mine",
+                      words=["--retry", "1"])
+    equal(mount.run("table", table, "get", "k"), "mine")
+    mount.run("table", table, "put", "k", "yours")
+    check("Read-only" in mount.transaction(f"{put} x", code=1, words=["--read-only"]), "read-only")
+    equal(mount.transaction(get, words=["--read-only"]), "yours")
     os.chmod(mount.dir, 0o777)
+    mount.run("chmod", "666", table)
 
     def use():
-        out = mount.transaction(f"{STETFS} table {table} get k", code=None)
+        out = mount.transaction(f"{put} his && {get} && exit 3", code=None)
         if "namespace" not in out:
-            check(line in out, out)
-        equal(mount.run("table", table, "get", "k"), "old")
+            equal(out, "his")
+            mount.transaction(f"{put} his")
+            equal(mount.run("table", table, "get", "k"), "his")
     as_user(use)
+
+
+def test_inside_run_and_the_kernel(mount):
+    """What the library changes in a transaction the kernel sees there at once, and the other way round."""
+    for name in ("a", "gone", "moved"):
+        write(mount.path(name), b"old")
+    os.mkdir(mount.path("d"))
+    out = inside(mount, """
+p = lambda *names: os.path.join(m, *names)
+fd = os.open(p("a"), os.O_RDWR)
+mapped = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+listing = sorted(os.listdir(m))
+before = [os.stat(p(name)).st_size for name in listing], [os.path.exists(p(x)) for x in ("n", "d/x")]
+equal((os.pread(fd, 9, 0), mapped[:]), (b"old", b"old"))
+vol.write("a", b"new")
+equal((os.pread(fd, 9, 0), mapped[:]), (b"new", b"new"), "bytes")
+vol.write("a", b"longer", off=3)
+equal((os.fstat(fd).st_size, os.pread(fd, 99, 0)), (9, b"newlonger"), "size")
+file = vol.open("a", os.O_RDWR)
+equal(LIB.stet_append(file, b"!", ctypes.c_size_t(1)), 1)
+equal((os.fstat(fd).st_size, os.pread(fd, 99, 0)), (10, b"newlonger!"), "appended")
+equal(LIB.stet_truncate(file, U64(2)), 0)
+equal((os.fstat(fd).st_size, os.pread(fd, 99, 0)), (2, b"ne"), "truncated")
+os.pwrite(fd, b"kernel's", 2)
+equal(vol.read("a"), b"nekernel's", "by the kernel")
+LIB.stet_file_close(file)
+vol.write("n", b"1234")
+equal(os.stat(p("n")).st_size, 4, "was known to be absent")
+equal(vol.mkdir("d/x"), 0)
+equal((os.listdir(p("d")), os.stat(p("d")).st_nlink), (["x"], 3))
+equal(LIB.stet_unlinkat(vol.vol, None, ROOT, b"gone", 0), 0)
+equal(LIB.stet_renameat(vol.vol, None, ROOT, b"moved", ROOT, b"d/y", 0), 0)
+equal([os.path.exists(p(x)) for x in ("gone", "moved", "d/y")], [False, False, True], "names")
+equal(LIB.stet_linkat(vol.vol, None, ROOT, b"n", ROOT, b"d/n", 0), 0)
+equal(os.stat(p("n")).st_nlink, 2, "links")
+equal(LIB.stet_unlinkat(vol.vol, None, ROOT, b"d/n", 0), 0)
+equal(os.fstat(os.open(p("n"), os.O_RDONLY)).st_nlink, 1, "links")
+equal(sorted(os.listdir(m)), ["a", "d", "n"])
+os.rename(p("d", "y"), p("back"))
+equal(vol.stat("back").size, 3)
+vol.stat("d/y", rc=-errno.ENOENT)
+vol.close()
+print(before)
+""")
+    check("[False, False]" in out, out)
+    equal(sorted(os.listdir(mount.dir)), ["a", "back", "d", "n"])
+    equal(read(mount.path("a")), b"nekernel's")
+
+
+def test_examples_inside_run(mount):
+    """Programs that know nothing of `run`: kept, or dropped, as one."""
+    build = os.path.join(os.path.dirname(LIBRARY), "examples")
+    three = " && ".join(f"{build}/{name} {mount.image} > /dev/null"
+                        for name in ("one_file", "several_files", "transfer"))
+    mount.transaction(f"{three} && cat note.txt && exit 1", code=1)
+    equal(os.listdir(mount.dir), [])
+    equal(mount.transaction(f"{three} && cat note.txt", words=["--serializable"]), "let it stand")
+    equal(read(mount.path("current", "version")), b"release-2")
+    equal(sum(int(read(mount.path(f"account-{i}"))) for i in range(10)), 10000)
+
+
+def test_parts_of_a_run(mount):
+    """A transaction of a program inside is a part of the run's."""
+    inside(mount, """
+txn = vol.begin()
+vol.write("a", b"1", txn)
+file = vol.open("a", os.O_RDWR, txn)
+equal(vol.read("a"), b"1", "one transaction")
+commit(txn)
+equal(LIB.stet_pwrite(file, b"2", ctypes.c_size_t(1), U64(0)), -errno.ESTALE, "its part has ended")
+LIB.stet_file_close(file)
+txn = vol.begin(SNAPSHOT | READ_ONLY)
+equal(vol.mkdir("d", txn), -errno.EROFS)
+equal(vol.read("a", txn), b"1")
+LIB.stet_abort(txn)
+vol.begin(LOCKING, rc=-errno.EOPNOTSUPP)
+vol.begin(SERIALIZABLE, rc=-errno.EOPNOTSUPP)
+txn = vol.begin()
+equal(LIB.stet_freeze(txn), -errno.EOPNOTSUPP)
+commit(txn)
+vol.close()
+""")
+    equal(read(mount.path("a")), b"1")
+    inside(mount, """
+for level in (0, SERIALIZABLE, LOCKING):
+    txn = vol.begin(level)
+    vol.write("a", b"2", txn)
+    commit(txn)
+vol.close()
+""", words=["--serializable"])
+    equal(read(mount.path("a")), b"2")
+    # Plain calls are whole each: who ends, ends.
+    inside(mount, "equal(vol.mkdir('e'), 0); os.kill(os.getpid(), 9)", after="; true")
+    check(os.path.exists(mount.path("e")), "dropped")
+    equal(inside(mount, "equal(vol.mkdir('f'), 0); vol.close(); sys.exit(3)", code=3), "")
+    check(not os.path.exists(mount.path("f")), "kept")
+
+
+def test_parts_take_turns(mount):
+    """Those of one run are isolated from each other."""
+    write(mount.path("n"), b"0")
+    step = """
+for _ in range(20):
+    while True:
+        txn = P()
+        if LIB.stet_begin(vol.vol, 0, ctypes.byref(txn)) == 0:
+            break
+    n = int(vol.read("n", txn))
+    time.sleep(0.005)
+    vol.write("n", str(n + 1).encode(), txn)
+    commit(txn)
+vol.close()
+"""
+    path = os.path.join(mount.folder, "inside.py")
+    inside(mount, step, after=f"& {sys.executable} {path} & {sys.executable} {path}; wait")
+    equal(read(mount.path("n")), b"60")
+    inside(mount, """
+one, two = vol.begin(READ_ONLY), vol.begin(READ_ONLY)
+begun = time.monotonic()
+vol.begin(rc=-errno.EBUSY)
+check(4 < time.monotonic() - begun < 20, "in time")
+LIB.stet_abort(one)
+LIB.stet_abort(two)
+three = vol.begin()
+thread = threading.Thread(target=lambda: commit(vol.begin(READ_ONLY)))
+thread.start()
+time.sleep(0.2)
+check(thread.is_alive(), "it waits")
+commit(three)
+thread.join(10)
+check(not thread.is_alive(), "it has its turn")
+vol.close()
+""")
+
+
+def test_parts_that_are_given_up(mount):
+    """One is taken back alone as long as nobody else has changed anything since; else the whole can only be dropped."""
+    for name in ("a", "gone", "moved"):
+        write(mount.path(name), b"old")
+    os.mkdir(mount.path("d"))
+    inside(mount, """
+p = lambda *names: os.path.join(m, *names)
+
+def seen():
+    return (sorted(os.listdir(m)), sorted(os.listdir(p("d"))), os.pread(fd, 9, 0), mapped[:3],
+            os.fstat(fd).st_size, os.path.exists(p("n")), os.path.exists(p("gone")),
+            os.stat(p("d")).st_nlink)
+
+def change(txn, names):
+    vol.write("a", b"newer", txn)
+    if names:
+        vol.write("n", b"n", txn)
+        equal(vol.mkdir("d/x", txn), 0)
+        equal(LIB.stet_unlinkat(vol.vol, txn, ROOT, b"gone", 0), 0)
+        equal(LIB.stet_renameat(vol.vol, txn, ROOT, b"moved", ROOT, b"d/y", 0), 0)
+
+fd = os.open(p("a"), os.O_RDONLY)
+mapped = mmap.mmap(fd, 0, prot=mmap.PROT_READ)
+open(p("before"), "w").close()
+before = seen()
+txn = vol.begin()
+change(txn, True)
+check(seen() != before, "changed")
+LIB.stet_abort(txn)
+equal(seen(), before, "taken back")
+open(p("between"), "w").close()
+for _ in range(3):
+    equal(LIB.stet_abort(vol.begin()), None)
+# Savepoints of its own.
+txn, one, two = vol.begin(), U64(), U64()
+change(txn, False)
+middle = seen()
+equal(LIB.stet_savepoint(txn, ctypes.byref(one)), 0, text())
+change(txn, True)
+equal(LIB.stet_savepoint(txn, ctypes.byref(two)), 0, text())
+vol.write("after", b"x", txn)
+equal(LIB.stet_rollback_to(txn, two), 0, text())
+check(not os.path.exists(p("after")), "it is back")
+equal(LIB.stet_rollback_to(txn, one), 0, text())
+equal(seen(), middle)
+equal(LIB.stet_rollback_to(txn, two), -errno.ENOENT)
+equal(LIB.stet_savepoint_release(txn, one), 0, text())
+commit(txn)
+vol.write("last", b"x")
+vol.close()
+""")
+    equal(sorted(os.listdir(mount.dir)), ["a", "before", "between", "d", "gone", "last", "moved"])
+    equal((read(mount.path("a")), os.listdir(mount.path("d"))), (b"newer", []))
+    half = "txn = vol.begin(); equal(vol.mkdir('d/h', txn), 0); "
+    other = "os.mkdir(os.path.join(m, 'o')); "
+    for how in ("LIB.stet_abort(txn); vol.close()", "os._exit(0)", "os.kill(os.getpid(), 9)"):
+        inside(mount, half + how, after=f"; touch {mount.path('k')}")
+        equal(os.listdir(mount.path("d")), [], how)
+        os.unlink(mount.path("k"))
+        out = inside(mount, half + other + how, code=123, after="; true")
+        check("half way" in out, f"{how}: {out}")
+        check(not os.path.exists(mount.path("o")), how)
+    inside(mount, half + other + "one = U64(); equal(LIB.stet_savepoint(txn, ctypes.byref(one)), 0);"
+           "vol.write('o/x', b'', txn); os.mkdir(os.path.join(m, 'q'));"
+           "equal(LIB.stet_rollback_to(txn, one), -errno.EBUSY); commit(txn); vol.close()")
+    check(os.path.exists(mount.path("o", "x")), "it went on")
+    # Of one that has changed very much not everything is remembered.
+    inside(mount, "txn = vol.begin(); [vol.mkdir(f'm{i}', txn) for i in range(40000)];"
+           "equal(LIB.stet_rollback_to(txn, U64(0)), -errno.E2BIG); LIB.stet_abort(txn)", code=123,
+           after="; true")
+
+
+def test_left_behind_by_a_run(mount):
+    """Who is still there when the transaction has ended gets at nothing."""
+    ready, done = (os.path.join(mount.folder, name) for name in ("ready", "done"))
+    inside(mount, f"""
+file = vol.open("a", os.O_RDWR | os.O_CREAT)
+txn = vol.begin(SNAPSHOT | READ_ONLY)
+kept = vol.open("a", os.O_RDONLY, txn)
+commit(txn)
+write({ready!r}, b"")
+ret = Stat()
+wait_until(lambda: LIB.stet_statat(vol.vol, None, ROOT, b"a", 0, ctypes.byref(ret)) == -errno.ESTALE,
+           "the end")
+equal(vol.mkdir("late"), -errno.ESTALE)
+equal(LIB.stet_pwrite(file, b"x", ctypes.c_size_t(1), U64(0)), -errno.ESTALE)
+vol.begin(rc=-errno.ESTALE)
+Volume({mount.image!r}, rc=-errno.EACCES)
+LIB.stet_file_close(kept)
+LIB.stet_file_close(file)
+vol.close()
+write({done!r}, b"")
+""", before="setsid", after=f"& while ! test -e {ready}; do sleep 0.1; done")
+    wait_until(lambda: os.path.exists(done), "the late one")
+    equal(os.listdir(mount.dir), ["a"])
+    # A part that is open when the command ends has not been made whole.
+    os.unlink(ready)
+    out = inside(mount, f"txn = vol.begin(); write({ready!r}, b''); time.sleep(3)", code=123,
+                 before="setsid", after=f"& while ! test -e {ready}; do sleep 0.1; done")
+    check("still running" in out, out)
+
+
+def test_who_waits_in_a_run_is_let_go(mount):
+    """Dropping a transaction does not wait for who waits in it."""
+    write(mount.path("a"), b"old")
+    number, code = os.path.join(mount.folder, "number"), []
+    vol = Volume(mount.image)
+    txn = vol.begin(SNAPSHOT)
+    equal(LIB.stet_unlinkat(vol.vol, txn, ROOT, b"a", 0), 0)
+    thread = threading.Thread(target=lambda: code.append(inside(mount, """
+equal(LIB.stet_unlinkat(vol.vol, None, ROOT, b"a", 0), -errno.ESTALE)
+vol.close()
+""", code=None, before=f"echo $STETFS_TRANSACTION > {number};")))
+    thread.start()
+    wait_until(lambda: os.path.exists(number) and read(number), "begun")
+    time.sleep(1)
+    begun = time.monotonic()
+    equal(code, [], "it waits")
+    mount.run("abort", mount.dir, read(number).decode().strip())
+    check(time.monotonic() - begun < 2, "the end waited")
+    thread.join(20)
+    check("Traceback" not in code[0], code[0])
+    commit(txn)
+    equal(os.listdir(mount.dir), [])
+    vol.close()
 
 
 def test_walks_of_users(mount):
@@ -984,7 +1296,7 @@ def head(kind, args, data_len=0, zero=0, result=0, args_len=None):
                        result) + args
 
 
-def hello(token=(0, 0), version=1, flags=0):
+def hello(token=(0, 0), version=2, flags=0):
     return head(HELLO, struct.pack("<IIQQ", version, flags, *token))
 
 
@@ -1001,17 +1313,34 @@ def mount_dir(path):
         return dict(line.rstrip("\n").split(" ", 1) for line in record if " " in line)["dir"]
 
 
-def greeted(path, reach="", **words):
-    """reach: what is shown as the mount's directory; None: nothing."""
-    sock = connect(path)
-    shown = []
-    if reach is not None:
-        shown = [os.open(reach or mount_dir(path), os.O_PATH)]
-    socket.send_fds(sock, [hello(**words)], shown)
-    for fd in shown:
-        os.close(fd)
+def answered(sock):
     answer = sock.recv(1 << 17)
-    return sock, struct.unpack_from("<q", answer, 16)[0], answer[24:]
+    return struct.unpack_from("<q", answer, 16)[0], answer[24:]
+
+
+def show(word, where, read_only=False):
+    """Shows the word there, if it can be; the client does not believe in it either."""
+    try:
+        if read_only:
+            os.getxattr(where, REACH + word)
+        else:
+            os.setxattr(where, REACH + word, b"")
+    except OSError:
+        pass
+
+
+def greeted(path, reach="", showing=show, **words):
+    """reach: what is shown as the mount's directory; None: nothing. Socket, result, token."""
+    sock = connect(path)
+    sock.send(hello(**words))
+    result, answer = answered(sock)
+    word = answer[20:-1].decode() if result == 0 else ""
+    if word:
+        if reach is not None:
+            showing(word, reach or mount_dir(path))
+        sock.send(head(SHOWN, b""))
+        result, answer = answered(sock)
+    return sock, result, answer[:16]
 
 
 def is_closed(sock):

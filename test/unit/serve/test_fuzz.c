@@ -1,9 +1,10 @@
 /* test_fuzz.c - clients that send whatever they like: nothing breaks, hangs, or stays behind.
  *
- * Environment: STET_SERVE_ROUNDS (200), STET_SERVE_SEED (1).
+ * Environment: STET_SERVE_ROUNDS (100), STET_SERVE_SEED (1).
  */
-#include "api_unit.h"
+#include "around.h"
 
+#include <limits.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -35,8 +36,8 @@ static const struct layout {
 	[STET_WIRE_OPENAT] = { "TDtuu", 0 },
 	[STET_WIRE_FILE_CLOSE] = { "H", 0 },
 	[STET_WIRE_PREAD] = { "Hqq", 0 },
-	[STET_WIRE_PWRITE] = { "Hqu", 1 },
-	[STET_WIRE_APPEND] = { "Hu", 1 },
+	[STET_WIRE_PWRITE] = { "Hq", 1 },
+	[STET_WIRE_APPEND] = { "H", 1 },
 	[STET_WIRE_TRUNCATE] = { "Hq", 0 },
 	[STET_WIRE_PUNCH] = { "Hqq", 0 },
 	[STET_WIRE_FALLOCATE] = { "Huqq", 0 },
@@ -108,6 +109,7 @@ struct client {
 	uint64_t token[2];
 	unsigned sent;
 	bool is_user;
+	struct around *around; /* it is within that; NULL: in no transaction */
 };
 
 /* Reads what has been answered; a call that waits for a lock is not waited for. */
@@ -127,6 +129,14 @@ static bool send_packet(struct client *c, const void *packet, size_t len)
 		return false;
 	drain(c);
 	return true;
+}
+
+static void receive_token(struct client *c, uint8_t *packet, struct stet_wire_message *msg)
+{
+	OK(stet_wire_receive(c->fd, packet, msg));
+	assert_int_equal(msg->result, 0);
+	c->token[0] = stet_wire_get_u64(&msg->args);
+	c->token[1] = stet_wire_get_u64(&msg->args);
 }
 
 /* A connection, that is greeted; of the session with this token, or a new one. */
@@ -150,11 +160,15 @@ static void connect_to(struct client *c, struct stet_ll_service *service, const 
 	stet_wire_put_u64(&out, token[0]);
 	stet_wire_put_u64(&out, token[1]);
 	OK(stet_wire_send(c->fd, STET_WIRE_HELLO, 0, &out, NULL, 0));
-	OK(stet_wire_receive(c->fd, packet, &msg));
-	assert_int_equal(msg.result, 0);
-	c->token[0] = stet_wire_get_u64(&msg.args);
-	c->token[1] = stet_wire_get_u64(&msg.args);
+	receive_token(c, packet, &msg);
+	if (c->around && !token[0]) {
+		around_reached(c->around, service, stet_wire_get_text(&msg.args, 64),
+			       c->serving.who.uid);
+		OK(stet_wire_send(c->fd, STET_WIRE_SHOWN, 0, NULL, NULL, 0));
+		receive_token(c, packet, &msg);
+	}
 	assert_false(msg.args.bad);
+	assert_true(c->token[0]);
 	free(packet);
 }
 
@@ -251,7 +265,7 @@ static bool send_one(struct client *c, uint32_t kind, bool mutate)
 		memcpy(data, "/a", 3);
 		len = 3;
 	}
-	if (kind == STET_WIRE_REVERT && below(c, 8)) /* as many as it says */
+	if (kind == STET_WIRE_REVERT && (!mutate || below(c, 8))) /* as many as it says */
 		stet_put_le64(args + out.len - 8, len == 3);
 	if (kind == STET_WIRE_REVERT && len != 3)
 		len = 0;
@@ -272,6 +286,26 @@ static bool send_one(struct client *c, uint32_t kind, bool mutate)
 static uint32_t any_kind(struct client *c)
 {
 	return (uint32_t)(KIND_FIRST + below(c, STET_WIRE_KINDS - KIND_FIRST));
+}
+
+static const uint32_t busy_kinds[] = {
+	STET_WIRE_BEGIN,        STET_WIRE_BEGIN,         STET_WIRE_COMMIT,
+	STET_WIRE_ABORT,        STET_WIRE_OPENAT,        STET_WIRE_OPENAT,
+	STET_WIRE_PWRITE,       STET_WIRE_PREAD,         STET_WIRE_REVERT,
+	STET_WIRE_CHANGES,      STET_WIRE_FREEZE,        STET_WIRE_FILE_CLOSE,
+	STET_WIRE_DIR_OPEN,     STET_WIRE_DIR_NEXT,      STET_WIRE_DIR_CLOSE,
+	STET_WIRE_BEGIN_BASE,   STET_WIRE_MKDIRAT,       STET_WIRE_STATAT,
+	STET_WIRE_UNLINKAT,     STET_WIRE_CONFLICT_TEXT, STET_WIRE_TABLE_OPEN,
+	STET_WIRE_TABLE_OPEN,   STET_WIRE_TABLE_CLOSE,   STET_WIRE_PUT,
+	STET_WIRE_CURSOR_OPEN,  STET_WIRE_CURSOR_NEXT,   STET_WIRE_CURSOR_SEEK,
+	STET_WIRE_CURSOR_CLOSE, STET_WIRE_RENAMEAT,      STET_WIRE_APPEND,
+	STET_WIRE_TXNS,         STET_WIRE_SYNC,          STET_WIRE_SAVEPOINT,
+	STET_WIRE_ROLLBACK_TO,  STET_WIRE_BEGIN,
+};
+
+static uint32_t busy_kind(struct client *c)
+{
+	return busy_kinds[below(c, sizeof(busy_kinds) / sizeof(busy_kinds[0]))];
 }
 
 static uint64_t number(const char *name, uint64_t otherwise)
@@ -296,7 +330,7 @@ static void nonsense(void **state)
 	static const uint64_t none[2];
 	struct unit_volume *u = *state;
 	struct stet_ll_service *service;
-	uint64_t rounds = number("STET_SERVE_ROUNDS", 200);
+	uint64_t rounds = number("STET_SERVE_ROUNDS", 100);
 	uint64_t seed = number("STET_SERVE_SEED", 1);
 
 	OK(stet_ll_service_create(u->local, NULL, &service));
@@ -309,6 +343,7 @@ static void nonsense(void **state)
 		left = 1 + (unsigned)below(&c, 100);
 		while (left-- > 0 && send_one(&c, any_kind(&c), i % 2 && below(&c, 20) == 0))
 			;
+		assert_true(i % 2 || left == UINT_MAX); /* what is well formed is answered */
 		hang_up(&c);
 		assert_int_equal(stet_ll_service_transactions(service, NULL, 0), 0);
 	}
@@ -317,26 +352,50 @@ static void nonsense(void **state)
 	assert_true(unit_counter(u->local, "serial") > rounds / 2); /* some of it made sense */
 }
 
-static const uint32_t busy_kinds[] = {
-	STET_WIRE_BEGIN,        STET_WIRE_BEGIN,         STET_WIRE_COMMIT,
-	STET_WIRE_ABORT,        STET_WIRE_OPENAT,        STET_WIRE_OPENAT,
-	STET_WIRE_PWRITE,       STET_WIRE_PREAD,         STET_WIRE_REVERT,
-	STET_WIRE_CHANGES,      STET_WIRE_FREEZE,        STET_WIRE_FILE_CLOSE,
-	STET_WIRE_DIR_OPEN,     STET_WIRE_DIR_NEXT,      STET_WIRE_DIR_CLOSE,
-	STET_WIRE_BEGIN_BASE,   STET_WIRE_MKDIRAT,       STET_WIRE_STATAT,
-	STET_WIRE_UNLINKAT,     STET_WIRE_CONFLICT_TEXT, STET_WIRE_TABLE_OPEN,
-	STET_WIRE_TABLE_OPEN,   STET_WIRE_TABLE_CLOSE,   STET_WIRE_PUT,
-	STET_WIRE_CURSOR_OPEN,  STET_WIRE_CURSOR_NEXT,   STET_WIRE_CURSOR_SEEK,
-	STET_WIRE_CURSOR_CLOSE, STET_WIRE_RENAMEAT,      STET_WIRE_APPEND,
-	STET_WIRE_TXNS,         STET_WIRE_SYNC,
-};
+static const struct stet_ll_service_options beside_a_mount = { .mount = &around_mount };
+
+/* The same within a transaction, which is kept or dropped then. */
+static void nonsense_within(void **state)
+{
+	static const uint64_t none[2];
+	struct unit_volume *u = *state;
+	struct stet_ll_service *service;
+	uint64_t rounds = number("STET_SERVE_ROUNDS", 100);
+	uint64_t seed = number("STET_SERVE_SEED", 1);
+	uint64_t told = 0;
+
+	OK(stet_ll_service_create(u->local, &beside_a_mount, &service));
+	for (uint64_t i = 0; i < rounds; i++) {
+		struct around around;
+		struct client c = { .is_user = i % 3 == 0, .around = &around };
+		unsigned left;
+
+		around_begin(&around, u->local, i % 2 ? STET_BEGIN_SNAPSHOT : 0);
+		stet_random_seed(&c.random, seed * 5000011 + i);
+		connect_to(&c, service, none);
+		left = 1 + (unsigned)below(&c, 100);
+		while (left-- > 0 && send_one(&c, below(&c, 8) ? busy_kind(&c) : any_kind(&c),
+					      i % 2 && below(&c, 20) == 0))
+			;
+		if (i % 5 == 0)
+			around_end(&around, true); /* he is still there */
+		hang_up(&c);
+		if (i % 5 != 0)
+			around_end(&around, i % 4);
+		told += stet_skiplist_count(&around.told);
+		around_release(&around);
+		assert_int_equal(stet_ll_service_transactions(service, NULL, 0), 0);
+	}
+	stet_ll_service_destroy(service);
+	assert_int_equal(unit_counter(u->local, "handles"), 0);
+	assert_true(told > rounds / 5); /* some of it made sense */
+}
 
 static void *keep_busy(void *arg)
 {
 	struct client *c = arg;
 
-	while (c->sent-- > 0 &&
-	       send_one(c, busy_kinds[below(c, sizeof(busy_kinds) / sizeof(busy_kinds[0]))], false))
+	while (c->sent-- > 0 && send_one(c, busy_kind(c), false))
 		;
 	return NULL;
 }
@@ -347,7 +406,7 @@ static void one_session_at_once(void **state)
 	static const uint64_t none[2];
 	struct unit_volume *u = *state;
 	struct stet_ll_service *service;
-	uint64_t rounds = number("STET_SERVE_ROUNDS", 200) / 5;
+	uint64_t rounds = number("STET_SERVE_ROUNDS", 100) / 5;
 	uint64_t seed = number("STET_SERVE_SEED", 1);
 
 	OK(stet_ll_service_create(u->local, NULL, &service));
@@ -367,6 +426,42 @@ static void one_session_at_once(void **state)
 		for (unsigned j = 0; j < 4; j++)
 			hang_up(&c[j]);
 		assert_int_equal(stet_ll_service_transactions(service, NULL, 0), 0);
+	}
+	stet_ll_service_destroy(service);
+	assert_int_equal(unit_counter(u->local, "handles"), 0);
+}
+
+/* The same within a transaction, and connections of another session in it, until somebody ends it. */
+static void sessions_within_at_once(void **state)
+{
+	static const uint64_t none[2];
+	struct unit_volume *u = *state;
+	struct stet_ll_service *service;
+	uint64_t rounds = number("STET_SERVE_ROUNDS", 100) / 10;
+	uint64_t seed = number("STET_SERVE_SEED", 1);
+
+	OK(stet_ll_service_create(u->local, &beside_a_mount, &service));
+	for (uint64_t i = 0; i < rounds; i++) {
+		struct around around;
+		struct client c[4] = { 0 };
+		pthread_t thread[4];
+
+		around_begin(&around, u->local, STET_BEGIN_SNAPSHOT);
+		for (unsigned j = 0; j < 4; j++) {
+			stet_random_seed(&c[j].random, seed * 9000011 + i * 4 + j);
+			c[j].sent = 60;
+			c[j].around = &around;
+			connect_to(&c[j], service, j % 2 == 0 ? none : c[j - 1].token);
+		}
+		for (unsigned j = 0; j < 4; j++)
+			assert_int_equal(pthread_create(&thread[j], NULL, keep_busy, &c[j]), 0);
+		unit_sleep_ms((unsigned)(i % 4) * 100);
+		around_end(&around, i % 2);
+		for (unsigned j = 0; j < 4; j++)
+			pthread_join(thread[j], NULL);
+		for (unsigned j = 0; j < 4; j++)
+			hang_up(&c[j]);
+		around_release(&around);
 	}
 	stet_ll_service_destroy(service);
 	assert_int_equal(unit_counter(u->local, "handles"), 0);
@@ -411,7 +506,10 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_request_has_a_layout),
 		cmocka_unit_test_setup_teardown(nonsense, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(nonsense_within, unit_set_up, unit_tear_down),
 		cmocka_unit_test_setup_teardown(one_session_at_once, unit_set_up, unit_tear_down),
+		cmocka_unit_test_setup_teardown(sessions_within_at_once, unit_set_up,
+						unit_tear_down),
 		cmocka_unit_test_setup_teardown(stopped_in_the_middle, unit_set_up, unit_tear_down),
 	};
 
