@@ -259,6 +259,22 @@ void stet_api_view_end_(struct stet_tx *view)
 	stet_api_unlock_(vol);
 }
 
+/* Until there is some room, as far as waiting helps. -EINTR: given up (serving.h). */
+static int wait_to_begin(struct stet_volume *vol) STET_REQUIRES(vol->lock);
+static int wait_to_begin(struct stet_volume *vol)
+{
+	struct stet_api_waiter w;
+	int rc = 0;
+
+	stet_api_waiter_init_(&w);
+	while (!rc && stet_txn_wait_to_begin(vol->engine, &w.ticket) == STET_WAIT) {
+		rc = stet_api_wait_op_(vol, &w, INT64_MAX);
+		stet_api_waiter_rearm_(&w);
+	}
+	stet_api_waiter_release_(&w);
+	return rc == -EINTR ? rc : 0; /* what else there is, begin says itself */
+}
+
 int stet_begin(struct stet_volume *vol, unsigned flags, struct stet_tx **ret_txn)
 {
 	int rc = stet_api_check_handle_(vol);
@@ -267,7 +283,10 @@ int stet_begin(struct stet_volume *vol, unsigned flags, struct stet_tx **ret_txn
 		return rc;
 	stet_error_clear();
 	stet_api_lock_(vol);
-	rc = stet_api_begin_(vol, flags, false, ret_txn);
+	if (!(flags & STET_BEGIN_READ_ONLY))
+		rc = wait_to_begin(vol);
+	if (!rc)
+		rc = stet_api_begin_(vol, flags, false, ret_txn);
 	stet_api_unlock_(vol);
 	return rc;
 }

@@ -157,6 +157,33 @@ int stet_tree_path_seek_(struct stet_tree_cursor *cur, uint32_t level, const voi
 	return 0;
 }
 
+int stet_tree_cursor_leaf_end(struct stet_tree_cursor *cur, const void *key, size_t key_bytes,
+			      struct stet_key *ret_end)
+{
+	const uint8_t *node, *high;
+	uint32_t index, bytes;
+	int rc;
+
+	cur->valid = false;
+	ret_end->bytes = 0;
+	if (stet_tree_is_empty_(&cur->root) || cur->root.level == 0)
+		return 0;
+	rc = stet_tree_path_seek_(cur, 1, key, key_bytes);
+	if (!rc)
+		rc = child_for(cur->path[1], key, key_bytes, &index);
+	if (rc)
+		return rc;
+	node = stet_tree_path_node_(cur, 1);
+	if (index + 1 < stet_node_count(node)) {
+		stet_node_key(node, index + 1, ret_end);
+		return 0;
+	}
+	stet_node_high(node, &high, &bytes);
+	ret_end->bytes = (uint16_t)bytes;
+	memcpy(ret_end->b, high, bytes);
+	return 0;
+}
+
 int stet_tree_path_next_(struct stet_tree_cursor *cur, uint32_t level, bool *ret_moved)
 {
 	uint32_t at = level + 1;

@@ -59,6 +59,10 @@ STET_CHECKED int stet_tree_cursor_below(struct stet_tree_cursor *cur, const void
 /* From a valid one to the item behind it, or before it. */
 STET_CHECKED int stet_tree_cursor_next(struct stet_tree_cursor *cur);
 STET_CHECKED int stet_tree_cursor_prev(struct stet_tree_cursor *cur);
+/* Where the leaf ends that covers the key: the first key that it does not cover; empty: it is the last. The leaf
+ * itself is not read. The cursor is not valid after it, but goes on from where it is. -EIO, -EUCLEAN, -ENOMEM. */
+STET_CHECKED int stet_tree_cursor_leaf_end(struct stet_tree_cursor *cur, const void *key,
+					   size_t key_bytes, struct stet_key *ret_end);
 void stet_tree_cursor_release(struct stet_tree_cursor *cur);
 
 /* --- bulk apply --- */

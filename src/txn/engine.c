@@ -431,6 +431,7 @@ int stet_engine_settle(struct stet_engine *engine)
 /* --- space --- */
 void stet_space_kick_(struct stet_engine *engine)
 {
+	engine->wanted_slots = 0; /* they ask again */
 	if (!stet_ticket_queue_empty(&engine->space_waiters))
 		stet_ticket_fire_all(&engine->space_waiters, 0);
 	stet_engine_reclaimed(engine);
@@ -445,6 +446,15 @@ void stet_engine_set_cleaner(struct stet_engine *engine, bool present)
 	engine->clean_turn = false;
 }
 
+/* Those that are not there yet. */
+static uint64_t wanted_slots(const struct stet_engine *engine)
+{
+	struct stet_space_usage u;
+
+	stet_space_usage(engine->space, &u);
+	return engine->wanted_slots > u.slots_free ? engine->wanted_slots - u.slots_free : 0;
+}
+
 void stet_engine_pressure(const struct stet_engine *engine, struct stet_engine_pressure *ret)
 {
 	uint32_t spare = 2;
@@ -454,6 +464,8 @@ void stet_engine_pressure(const struct stet_engine *engine, struct stet_engine_p
 	if (ret->waiters)
 		spare += OPERATION_BYTES_MAX / STET_BLOCK_SIZE / engine->sb.seg_blocks;
 	stet_short_of_slots_(engine, spare, &missing);
+	if (ret->waiters && wanted_slots(engine) > missing)
+		missing = wanted_slots(engine);
 	if (engine->failed || engine->config.read_only || engine->in_vain >= STET_IN_VAIN_MAX)
 		missing = 0;
 	if (engine->ckpt ||

@@ -282,6 +282,7 @@ static int add_run(struct stet_txn *txn, const struct stet_stamp *stamp)
 	ref->run = txn->run;
 	ref->run.serial = stamp->serial;
 	ref->run.commit_ns = stamp->now_ns;
+	stet_crowd_publish_(txn);
 	stet_gaps_forget_all_(engine); /* it may hold keys in any of them */
 	stet_list_add_tail(&engine->runs, &ref->link);
 	if (engine->dirty_since_ns == 0)

@@ -7,10 +7,10 @@
  * N3. What a transaction reserved stays promised until it ends; when it is ordered, the promise passes
  *     to the engine until a checkpoint has made the blocks live.
  * N4. When space runs short and nothing else helps, the oldest transaction that only reads, or has only
- *     read so far, loses its view: it is doomed with -ESTALE, and what only its view needed is released by the next
- *     checkpoint. One that writes is not ended for space: whoever asks gets ENOSPC (for memory it may be: Y5 of
- *     overlay.c). When a view ends that held blocks back, whoever needs them waits for that checkpoint, too. (Nothing
- *     is released but at the end of one: only it knows what the older slot still needs.)
+ *     read so far and not asked for room either, loses its view: it is doomed with -ESTALE, and what only its view
+ *     needed is released by the next checkpoint. One that writes is not ended for space: whoever asks gets ENOSPC (for
+ *     memory it may be: Y5 of overlay.c). When a view ends that held blocks back, whoever needs them waits for that
+ *     checkpoint, too. (Nothing is released but at the end of one: only it knows what the older slot still needs.)
  * N5. Each operation reserves for its worst case, and the next one may change the same blocks again. So when
  *     space is short, what a transaction needs is counted, and the rest of its promise given back. That looks at
  *     all of the write-set; it is done again only when the promise has grown by a quarter.
@@ -37,6 +37,10 @@
  * N12. What was deleted is reclaimed in steps that give room as they go. So who finds none waits while that goes on
  *     (the hook `reclaims`), in a queue of its own: the steps ask for room, too, and wait for a checkpoint, which who
  *     waits for them would ask for again and again.
+ * N13. What a transaction may read stays where it is as long as it is open, so while it waits for room the cleaner gains
+ *     little. So it cleans before: who begins one that may change something, when few of the segments that could be free
+ *     are, waits until more are (FEW_FREE, ENOUGH_FREE), or the cleaner gains nothing. The fuller the volume, the
+ *     fewer: what is cleaned is full of live blocks then.
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -48,6 +52,8 @@
 #define ITEM_BYTES 32u    /* of an item besides its key and value */
 #define EXTENT_BYTES 336u /* of the largest extent */
 #define LAST_SLOTS 2u
+#define FEW_FREE 4u /* N13 */
+#define ENOUGH_FREE 2u
 #define RELIEF_CHANGES 256u /* operations that may have freed as much as STET_RELIEF_BLOCKS */
 
 static void txn_init(struct stet_txn *txn, struct stet_engine *engine, enum stet_level level,
@@ -168,6 +174,7 @@ void stet_txn_end(struct stet_txn *txn)
 	}
 	stet_text_release(&txn->conflict);
 	stet_free(txn->conflict_key);
+	stet_crowd_release_(txn);
 	stet_free(txn);
 }
 
@@ -208,7 +215,8 @@ bool stet_txn_expire_oldest_(struct stet_engine *engine, bool writers,
 	STET_LIST_FOREACH(pos, &engine->txns) {
 		struct stet_txn *txn = stet_container_of(pos, struct stet_txn, link);
 
-		bool reader = txn->read_only || (!stet_txn_changed(txn) && txn->user_bytes == 0);
+		bool reader = txn->read_only ||
+			      (!stet_txn_changed(txn) && !txn->asked && txn->user_bytes == 0);
 
 		if (txn != except && (writers || reader) && give_up_view(txn))
 			return true;
@@ -623,12 +631,24 @@ static bool lacks_slots(const struct stet_txn *txn, bool privileged)
 	return u.slots_free < LAST_SLOTS; /* N11 */
 }
 
-/* Those that it will publish (C7 of checkpoint.c). */
-static uint64_t keys_of(const struct stet_txn *txn)
+/* C7 of checkpoint.c. *ret_tight: it may help to wait. 0, -ENOSPC; and as stet_crowd_count_. */
+static int look_at_crowd(struct stet_txn *txn, bool *ret_tight)
 {
-	if (txn->level == STET_LEVEL_PLAIN)
+	struct stet_engine *engine = txn->engine;
+	uint64_t slots;
+	int rc;
+
+	*ret_tight = false;
+	if (!stet_crowded_(engine, stet_crowd_of_(txn), 3))
 		return 0;
-	return stet_skiplist_count(&txn->set) + (txn->have_run ? txn->run.item_count : 0);
+	rc = stet_crowd_count_of_(txn);
+	if (rc || !stet_crowded_(engine, stet_crowd_of_(txn), 3))
+		return rc;
+	slots = stet_crowd_wants_(engine, stet_crowd_of_(txn));
+	*ret_tight = slots > 0 && !engine->clean_hopeless && !in_vain(engine);
+	if (slots > engine->wanted_slots)
+		engine->wanted_slots = slots;
+	return -ENOSPC;
 }
 
 /* *ret_tight: it may help to wait. */
@@ -644,8 +664,11 @@ static int take_room(struct stet_txn *txn, uint64_t blocks, bool privileged, boo
 	}
 	*ret_tight = short_of_memory(engine) || stet_crowded_(engine, 0, 3) ||
 		     (lacks_slots(txn, privileged) && !engine->clean_hopeless && !in_vain(engine));
-	if (*ret_tight || (!privileged && stet_crowded_(engine, keys_of(txn), 3)))
+	if (*ret_tight)
 		return -ENOSPC;
+	rc = privileged ? 0 : look_at_crowd(txn, ret_tight);
+	if (rc)
+		return rc;
 	rc = stet_space_reserve(engine->space, blocks,
 				privileged ? STET_SPACE_PRIVILEGED : STET_SPACE_NORMAL);
 	if (!rc && lacks_slots(txn, privileged)) {
@@ -670,6 +693,22 @@ static bool checkpoint_may_help(const struct stet_engine *engine)
 	       stet_release_due_(engine);
 }
 
+static int no_room(const struct stet_txn *txn, uint64_t blocks, bool privileged)
+{
+	const struct stet_engine *engine = txn->engine;
+	struct stet_space_usage u;
+
+	stet_space_usage(engine->space, &u);
+	if (!privileged && stet_crowded_(engine, stet_crowd_of_(txn), 3))
+		return STET_FAIL(-ENOSPC,
+				 "no room to write what is changed in %llu places of the tree: %u "
+				 "segments are free",
+				 (unsigned long long)stet_crowd_of_(txn), u.slots_free);
+	if (lacks_slots(txn, privileged))
+		return STET_FAIL(-ENOSPC, "no room: %u segments are free", u.slots_free);
+	return STET_FAIL(-ENOSPC, "no room for %llu more blocks", (unsigned long long)blocks);
+}
+
 int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_bytes,
 		     bool privileged, struct stet_ticket *ticket)
 {
@@ -683,6 +722,7 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 		return txn->doomed;
 	if (engine->failed)
 		return stet_engine_refuse_(engine);
+	txn->asked = true;
 	rc = take_room(txn, blocks, privileged, &tight);
 	if (rc == -ENOSPC && stet_txn_give_back_(txn))
 		rc = take_room(txn, blocks, privileged, &tight);
@@ -718,7 +758,29 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 		stet_ticket_enqueue(&engine->space_waiters, ticket);
 		return STET_WAIT;
 	}
-	return STET_FAIL(-ENOSPC, "no space for %llu more blocks", (unsigned long long)blocks);
+	return no_room(txn, blocks, privileged);
+}
+
+/* N13 */
+int stet_txn_wait_to_begin(struct stet_engine *engine, struct stet_ticket *ticket)
+{
+	struct stet_space_usage u;
+	uint64_t live, empty;
+
+	if (engine->failed || engine->config.read_only || !engine->has_cleaner ||
+	    engine->clean_hopeless || in_vain(engine))
+		return 0;
+	stet_space_usage(engine->space, &u);
+	live = u.reserve_slots + u.live_blocks / engine->sb.seg_blocks;
+	empty = live < u.slots_total ? u.slots_total - live : 0;
+	empty = empty * empty / u.slots_total;
+	if (u.slots_free >= u.reserve_slots + empty / FEW_FREE)
+		return 0;
+	if (engine->wanted_slots < u.reserve_slots + empty / ENOUGH_FREE)
+		engine->wanted_slots = u.reserve_slots + empty / ENOUGH_FREE;
+	engine->stats.waits++;
+	stet_ticket_enqueue(&engine->space_waiters, ticket);
+	return STET_WAIT;
 }
 
 /* N6. The share of one transaction, and that of all. */

@@ -23,6 +23,8 @@ enum stet_level {
 };
 
 /* --- life --- */
+/* Before one begins that may change something: 0, or STET_WAIT, with the ticket (N13 of txn.c). */
+STET_CHECKED int stet_txn_wait_to_begin(struct stet_engine *engine, struct stet_ticket *ticket);
 /* Begin is O(1). read_only: writes give -EROFS. -ENOMEM, -EROFS (volume failed or read-only and not
  * read_only). PLAIN transactions are cheap and may be many. */
 STET_CHECKED int stet_txn_begin(struct stet_engine *engine, enum stet_level level, bool read_only,

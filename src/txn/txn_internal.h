@@ -229,6 +229,7 @@ struct stet_engine {
 	uint64_t vain_live;          /* blocks, when in_vain was 0 */
 	uint64_t cut_blocks;         /* taken out of files, since that was a relief (N8) */
 	uint64_t new_keys;           /* of the delta, since the last cut */
+	uint64_t run_leaves;         /* in which the keys of runs lie, since then */
 	uint64_t counted_keys,
 		counted_leaves; /* D2 of crowd.c: so many of them, and the leaves that they lie in */
 	bool led;               /* see stet_engine_led */
@@ -258,6 +259,8 @@ struct stet_engine {
 	unsigned locking_gaps; /* transactions at LOCKING that have some */
 	struct stet_ticket_queue space_waiters;
 	struct stet_ticket_queue reclaim_waiters; /* for room that the hook `reclaims` promises */
+	uint64_t
+		wanted_slots; /* free segments that some of space_waiters wait for (D3 of crowd.c) */
 	bool has_cleaner;
 	bool clean_turn;           /* N9 of txn.c: the cleaner comes before the next checkpoint */
 	bool clean_hopeless;       /* the cleaner found nothing to do since the last change */
@@ -274,8 +277,18 @@ struct stet_engine {
 #define STET_RELIEF_BLOCKS 64u /* as many as a checkpoint of a small volume takes */
 
 /* crowd.c */
-/* Whether what a checkpoint would write now, and of so many keys more, is more than so many quarters of what is free. */
-bool stet_crowded_(const struct stet_engine *engine, uint64_t more_keys, unsigned quarters);
+/* Whether what a checkpoint would write now, and so many leaves more, is more than so many quarters of what is free. */
+bool stet_crowded_(const struct stet_engine *engine, uint64_t more_leaves, unsigned quarters);
+/* How many free segments it takes not to be crowded at three quarters; 0: the volume never has so many. */
+uint64_t stet_crowd_wants_(const struct stet_engine *engine, uint64_t more_leaves);
+/* The leaves that the transaction will change; and counts them, as below. */
+uint64_t stet_crowd_of_(const struct stet_txn *txn);
+STET_CHECKED int stet_crowd_count_of_(struct stet_txn *txn);
+/* It was counted, and has a key more. */
+void stet_crowd_note_(struct stet_txn *txn, const struct stet_key *key);
+void stet_crowd_release_(struct stet_txn *txn);
+/* Its run is about to be published, which takes no keys of the delta. */
+void stet_crowd_publish_(struct stet_txn *txn);
 /* Counts exactly, if it is time to: then fewer may turn out to be needed. -EIO, -EUCLEAN, -ENOMEM. */
 STET_CHECKED int stet_crowd_count_(struct stet_engine *engine);
 /* A checkpoint begins: the leaves that it writes; it is given up. */
@@ -410,6 +423,15 @@ STET_CHECKED int stet_merge_next_(struct stet_merge *m, struct stet_key *ret_key
 void stet_merge_close_(struct stet_merge *m);
 
 /* --- transactions --- */
+/* D2 of crowd.c: what was counted of the keys that a transaction changes. */
+struct stet_crowd {
+	uint64_t cut; /* of the root in whose tree */
+	uint64_t keys, leaves;
+	bool has_last;
+	struct stet_key low,
+		end; /* the last leaf, from the first key in it that counts; end empty: no end */
+};
+
 struct stet_txn {
 	struct stet_engine *engine;
 	uint64_t id;
@@ -441,9 +463,11 @@ struct stet_txn {
 	bool ended;                     /* stet_txn_end came while spilling */
 	struct stet_ticket_queue spill_waiters;
 	struct stet_saves saves;
-	uint64_t cut_blocks; /* taken out of files */
-	uint64_t promised;   /* blocks reserved */
-	uint64_t counted;    /* what it was found to need when that was last counted */
+	bool asked;               /* for room: it is about to write (N4) */
+	uint64_t cut_blocks;      /* taken out of files */
+	uint64_t promised;        /* blocks reserved */
+	uint64_t counted;         /* what it was found to need when that was last counted */
+	struct stet_crowd *crowd; /* owned; NULL: never counted */
 
 	struct stet_gaps gaps;
 	struct stet_skiplist reads; /* serializable: key -> mask */

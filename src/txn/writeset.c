@@ -86,6 +86,8 @@ static int node_of(struct stet_txn *txn, const struct stet_key *key, struct stet
 		return rc;
 	txn->set_changes++;
 	count_nodes(txn, before);
+	if (txn->crowd)
+		stet_crowd_note_(txn, key);
 	return 0;
 }
 

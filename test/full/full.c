@@ -8,6 +8,8 @@
  *	full_test records DIR MIB TIMES    the same with records of 100 bytes
  *	full_test scattered DIR MIB CACHE_MIB  records of 1000 bytes under keys in no order, each for itself and in
  *	                                   transactions, until the volume is full: what was put is there, and can go
+ *	full_test openings DIR MIB RECORDS  the volume is opened, one transaction makes so many small records, and it is
+ *	                                   closed, until it is nearly full
  *	full_test data DIR MIB CACHE_MIB   one transaction with so much data
  *	full_test names DIR FILES CACHE_MIB one transaction with so many new files
  *	full_test both DIR MIB FILES CACHE_MIB  one transaction with both
@@ -35,6 +37,7 @@
 #include "stetfs.h"
 
 #define NAME_LOCK_BYTES 64
+#define OPENINGS_FULL_PERCENT 60
 #define MIB (UINT64_C(1) << 20)
 
 static char image[4096];
@@ -425,6 +428,56 @@ static void run_scattered(const char *dir, uint64_t mib, uint64_t cache_mib)
 		need(stet_unlinkat(vol, NULL, STET_ROOT, "table", 0), "unlink on a full volume");
 		finish(vol);
 	}
+}
+
+/* --- short lives: nobody cleans between them --- */
+static int open_and_put(const char *path, uint32_t first, uint64_t many)
+{
+	static const char value[30];
+	struct stet_volume *vol;
+	struct stet_table *table;
+	struct stet_txn *txn;
+	char key[16];
+	int rc = 0;
+
+	need(stet_open(path, NULL, &vol), "open");
+	need(stet_table_open(vol, NULL, STET_ROOT, "table", O_RDWR | O_CREAT, 0644, &table),
+	     "table");
+	need(stet_begin(vol, 0, &txn), "begin");
+	for (uint64_t i = 0; i < many && !rc; i++) {
+		snprintf(key, sizeof(key), "%08llx", (unsigned long long)(first + i));
+		rc = stet_put(table, txn, key, 8, value, sizeof(value), 0);
+	}
+	if (!rc)
+		rc = stet_commit(txn, 0);
+	if (rc)
+		stet_abort(txn);
+	stet_table_close(table);
+	need(stet_close(vol), "close");
+	return rc;
+}
+
+static void run_openings(const char *dir, uint64_t mib, uint64_t many)
+{
+	struct stet_volume *vol = make_volume(dir, mib, 64);
+	struct stet_statfs fs;
+	uint32_t n = 0;
+	int rc;
+
+	need(stet_close(vol), "close");
+	while ((rc = open_and_put(image, n, many)) == 0)
+		n += (uint32_t)many;
+	if (rc != -ENOSPC)
+		need(rc, "put");
+	need(stet_open(image, NULL, &vol), "open");
+	need(stet_statfs(vol, &fs), "statfs");
+	printf("full after %u records: %llu of %llu KiB live, %llu kept back\n", n,
+	       (unsigned long long)fs.live_bytes / 1024,
+	       (unsigned long long)fs.capacity_bytes / 1024,
+	       (unsigned long long)fs.reserve_bytes / 1024);
+	if (fs.live_bytes * 100 < (fs.capacity_bytes - fs.reserve_bytes) * OPENINGS_FULL_PERCENT)
+		die("openings", "the volume says that it is full too early");
+	finish(vol);
 }
 
 /* --- large transactions --- */
@@ -845,6 +898,8 @@ int main(int argc, char **argv)
 		run_churn(argv[2], a, b, argv[1][0] == 'r');
 	else if (argc == 5 && strcmp(argv[1], "scattered") == 0)
 		run_scattered(argv[2], a, b);
+	else if (argc == 5 && strcmp(argv[1], "openings") == 0 && b > 0)
+		run_openings(argv[2], a, b);
 	else if (argc == 5 && strcmp(argv[1], "data") == 0)
 		run_data(argv[2], a, b);
 	else if (argc == 5 && strcmp(argv[1], "names") == 0)
@@ -860,11 +915,12 @@ int main(int argc, char **argv)
 	else if (argc == 4 && strcmp(argv[1], "dir") == 0 && a > 0)
 		run_dir(argv[2], a);
 	else {
-		fprintf(stderr, "usage: full_test fill|churn|records|scattered|data|names DIR N N "
-				"| both DIR "
-				"N N N | save "
-				"DIR N N N "
-				"N | abort DIR N N N | dir|queue DIR N\n");
+		fprintf(stderr,
+			"usage: full_test fill|churn|records|scattered|openings|data|names DIR N N "
+			"| both DIR "
+			"N N N | save "
+			"DIR N N N "
+			"N | abort DIR N N N | dir|queue DIR N\n");
 		return 2;
 	}
 	return 0;
