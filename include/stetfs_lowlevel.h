@@ -336,7 +336,8 @@ struct stet_ll_mount {
 	/* A call in it has met another transaction, and failed. */
 	void (*conflict)(void *within);
 	/* With `within`: what a client's call has changed in it: a superset of the inodes, with no `what`, and of the
-	 * names, with neither inode; result -ENOMEM: that is not all. Between enter and leave, before he is answered. */
+	 * names, with neither inode; txn_id 0; result -ENOMEM: that is not all. After leave, before he is answered: it may have
+	 * ended meanwhile. */
 	stet_ll_told_fn *told;
 	/* No client needs it any more. */
 	void (*release)(void *within);

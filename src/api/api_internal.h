@@ -330,10 +330,12 @@ bool stet_api_wants_told_(void);
 void stet_api_told_begin_(struct stet_api_op *op);
 void stet_api_told_end_(struct stet_api_op *op);
 /* Tells what was noted, and releases it. Without the volume's lock. */
-void stet_api_told_send_(struct stet_api_told *told, uint64_t txn_id);
+void stet_api_told_send_(struct stet_api_told *told);
 
 /* The part of the transaction in which this thread is at work, or NULL. */
 struct stet_api_part *stet_api_part_of_(const struct stet_tx *tx);
+/* Something was changed in the transaction, by the part (NULL: by none). */
+void stet_api_changed_(struct stet_tx *tx, struct stet_api_part *part);
 /* Before an operation of a part (NULL ok) that changes something; where the transaction is open, and not spilling.
  * -ESTALE: it has ended; as stet_txn_savepoint. */
 STET_CHECKED int stet_api_part_changes_(struct stet_tx *tx, struct stet_api_part *part);

@@ -70,6 +70,14 @@ int stet_api_part_changes_(struct stet_tx *tx, struct stet_api_part *part)
 	return part->marks.n > 0 ? 0 : mark(part, &savepoint);
 }
 
+void stet_api_changed_(struct stet_tx *tx, struct stet_api_part *part)
+{
+	stet_api_assert_locked_(tx->vol);
+	tx->changes++;
+	if (part)
+		part->own++;
+}
+
 static int go_back(struct stet_api_part *part, size_t at)
 {
 	const struct stet_api_mark *m = &part->marks.v[at];
@@ -84,8 +92,7 @@ static int go_back(struct stet_api_part *part, size_t at)
 	if (rc)
 		return rc;
 	part->marks.n = at + 1;
-	part->txn->changes++;
-	part->own++;
+	stet_api_changed_(part->txn, part);
 	return 0;
 }
 

@@ -381,9 +381,7 @@ static int run_in_tx(struct stet_api_op *op, struct stet_api_waiter *w, unsigned
 	if (rc)
 		let_go(op);
 	if (!rc && changes) {
-		tx->changes++;
-		if (op->part)
-			op->part->own++;
+		stet_api_changed_(tx, op->part);
 		stet_ignore(spill(tx), "R3");
 	}
 	return rc;
@@ -478,6 +476,6 @@ int stet_api_run_(struct stet_volume *vol, struct stet_tx *tx, unsigned flags, s
 	stet_api_worker_kick_(vol, false);
 	stet_api_unlock_(vol);
 	if (op.told)
-		stet_api_told_send_(op.told, tx->id);
+		stet_api_told_send_(op.told);
 	return rc;
 }

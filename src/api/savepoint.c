@@ -56,6 +56,8 @@ int stet_api_alone_begin_(struct stet_tx *tx, uint64_t *ret_savepoint)
 
 	stet_api_lock_(tx->vol);
 	rc = stet_api_wait_turn_to_change_(tx);
+	if (!rc) /* first: its mark would be a later savepoint, and go with ours */
+		rc = stet_api_part_changes_(tx, stet_api_part_of_(tx));
 	if (!rc)
 		rc = stet_txn_savepoint(tx->txn, ret_savepoint);
 	if (!rc) {
@@ -72,7 +74,7 @@ static void end_whole(struct stet_tx *tx, uint64_t savepoint, bool failed)
 	if (tx->state != STET_API_TX_OPEN || stet_txn_doomed(tx->txn))
 		return;
 	if (failed) {
-		tx->changes++;
+		stet_api_changed_(tx, stet_api_part_of_(tx));
 		stet_ignore(stet_txn_rollback_to(tx->txn, savepoint),
 			    "it dooms the transaction then");
 	}

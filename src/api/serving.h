@@ -38,9 +38,10 @@ void stet_api_told_init(struct stet_api_told *told, uint64_t seed);
 void stet_api_told_release(struct stet_api_told *told);
 void stet_api_told_ino(struct stet_api_told *told, uint64_t ino);
 void stet_api_told_name(struct stet_api_told *told, uint64_t dir, const void *name, size_t len);
+/** Adds what is listed. */
+void stet_api_told_add(struct stet_api_told *told, const struct stet_ll_touched *list);
 /** All of it; names are borrowed from told. The lists are the caller's. -ENOMEM as the result: they are empty. */
-void stet_api_told_list(const struct stet_api_told *told, uint64_t txn_id,
-			struct stet_ll_touched *ret);
+void stet_api_told_list(const struct stet_api_told *told, struct stet_ll_touched *ret);
 void stet_api_told_list_release(struct stet_ll_touched *list);
 
 /**

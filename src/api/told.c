@@ -53,6 +53,17 @@ void stet_api_told_name(struct stet_api_told *told, uint64_t dir, const void *na
 	add(told, key, INO_BYTES + len + 1);
 }
 
+void stet_api_told_add(struct stet_api_told *told, const struct stet_ll_touched *list)
+{
+	if (!told->rc)
+		told->rc = list->result;
+	for (size_t i = 0; i < list->ino_count; i++)
+		stet_api_told_ino(told, list->ino[i].ino);
+	for (size_t i = 0; i < list->name_count; i++)
+		stet_api_told_name(told, list->name[i].dir, list->name[i].name,
+				   strlen(list->name[i].name));
+}
+
 static void fill(const struct stet_api_told *told, struct stet_ll_touched_ino *ino,
 		 struct stet_ll_touched_name *name, struct stet_ll_touched *ret)
 {
@@ -73,14 +84,13 @@ static void fill(const struct stet_api_told *told, struct stet_ll_touched_ino *i
 	ret->name = name;
 }
 
-void stet_api_told_list(const struct stet_api_told *told, uint64_t txn_id,
-			struct stet_ll_touched *ret)
+void stet_api_told_list(const struct stet_api_told *told, struct stet_ll_touched *ret)
 {
 	size_t count = stet_skiplist_count(&told->set);
 	struct stet_ll_touched_ino *ino = stet_calloc(count + 1, sizeof(*ino));
 	struct stet_ll_touched_name *name = stet_calloc(count + 1, sizeof(*name));
 
-	*ret = (struct stet_ll_touched){ .txn_id = txn_id, .result = told->rc };
+	*ret = (struct stet_ll_touched){ .result = told->rc };
 	if (ino && name) {
 		fill(told, ino, name, ret);
 		return;
@@ -140,11 +150,11 @@ void stet_api_told_end_(struct stet_api_op *op)
 		stet_txn_tell_puts(op->ctx.txn, NULL, NULL);
 }
 
-void stet_api_told_send_(struct stet_api_told *told, uint64_t txn_id)
+void stet_api_told_send_(struct stet_api_told *told)
 {
 	struct stet_ll_touched list;
 
-	stet_api_told_list(told, txn_id, &list);
+	stet_api_told_list(told, &list);
 	if (list.ino_count > 0 || list.result)
 		asked.fn(asked.arg, &list);
 	stet_api_told_list_release(&list);

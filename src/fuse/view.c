@@ -479,7 +479,8 @@ int stet_fuse_view_revert_(struct stet_fuse_server *server, struct stet_fuse_vie
 	return stale.all_of_it ? rc : refuse_to_go_on(server, view, ret);
 }
 
-/* The caller's call keeps the view; the kernel's requests in it are answered meanwhile. */
+/* The caller holds on to the view, and has no call in it: requests that the kernel must have answered first may wait
+ * for those (I3, I7). */
 void stet_fuse_view_told_(struct stet_fuse_view *view, const struct stet_ll_touched *touched)
 {
 	struct stale stale = { .server = view->server, .view = view };

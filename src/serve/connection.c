@@ -35,8 +35,9 @@ static void use_part(struct stet_serve_call *c, struct stet_serve_handle *part)
 	if (!part)
 		return;
 	c->part = part;
-	c->stale = c->stale || (part->own->over && !c->closes);
-	stet_api_in_part(&part->own->api);
+	c->stale = c->stale || (part->own->over && !c->outside);
+	if (!c->outside)
+		stet_api_in_part(&part->own->api);
 }
 
 struct stet_serve_handle *stet_serve_handle_(struct stet_serve_call *c, enum stet_serve_kind kind)
@@ -177,20 +178,23 @@ static int64_t run_within(struct stet_serve_call *c, const struct stet_serve_req
 {
 	const struct stet_ll_mount *mount = c->service->mount;
 	void *within = c->session->within;
-	int rc = mount->enter(within, &c->around);
+	struct stet_ll_touched list;
 	int64_t result;
 
-	if (rc && !(request->what & STET_SERVE_CLOSES))
+	if (mount->enter(within, &c->around))
 		return ended();
+	stet_api_told_init(&c->told, c->session->token[1]);
 	result = request->fn(c);
 	stet_api_in_part(NULL);
 	if (result == -EBUSY || result == -EDEADLK)
 		note_conflict(c, (int)result);
 	if (result == -EINTR && mount->is_ending(within)) /* N4 */
 		result = ended();
-	if (!rc)
-		mount->leave(within);
+	mount->leave(within);
 	c->around = NULL;
+	stet_api_told_list(&c->told, &list);
+	stet_serve_tell_(c->session, &list); /* P3 of part.c */
+	stet_api_told_release(&c->told);
 	return result;
 }
 
@@ -199,10 +203,10 @@ static int64_t run(struct stet_serve_call *c, const struct stet_serve_request *r
 	c->unknown_handle = c->stale = false;
 	c->part = NULL;
 	c->changes = request->what & STET_SERVE_CHANGES;
-	c->closes = request->what & STET_SERVE_CLOSES;
+	c->outside = request->what & STET_SERVE_OUTSIDE;
 	if (c->changes && c->session->read_only)
 		return STET_FAIL(-EROFS, "the volume was opened to be read only");
-	return c->session->within ? run_within(c, request) : request->fn(c);
+	return c->session->within && !c->outside ? run_within(c, request) : request->fn(c);
 }
 
 /* < 0: the connection is over. */

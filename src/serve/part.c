@@ -5,6 +5,8 @@
  *     himself have begun the one before.
  * P2. A part that is given up is taken back alone, if nobody else has changed anything in the transaction since
  *     (api/part.c), and the mount can be told what is as it was before; else the whole is spoiled.
+ * P3. The mount is told when the call is not in the transaction any more: what it tells may have to wait for a request that
+ *     the transaction keeps waiting (for a call that has it for itself, for who waits until no call is in it).
  */
 #include "serve/serve_internal.h"
 
@@ -102,7 +104,7 @@ void stet_serve_part_free_(struct stet_serve_session *session, struct stet_serve
 	stet_free(part);
 }
 
-/* --- telling the mount --- */
+/* --- telling the mount (P3) --- */
 
 /* What is there stays, as long as the part: lists borrow names. */
 static void remember(struct stet_serve_session *session, struct stet_api_told *told,
@@ -110,41 +112,38 @@ static void remember(struct stet_serve_session *session, struct stet_api_told *t
 {
 	size_t before = stet_skiplist_count(&told->set);
 
+	stet_mutex_lock(&session->lock);
 	if (!told->rc)
-		told->rc = touched->result;
-	for (size_t i = 0; i < touched->ino_count && !told->rc; i++)
-		stet_api_told_ino(told, touched->ino[i].ino);
-	for (size_t i = 0; i < touched->name_count && !told->rc; i++)
-		stet_api_told_name(told, touched->name[i].dir, touched->name[i].name,
-				   strlen(touched->name[i].name));
+		stet_api_told_add(told, touched);
 	session->user->told += stet_skiplist_count(&told->set) - before;
 	if (session->user->told > STET_SERVE_TOLD_MAX)
 		told->rc = -E2BIG;
+	stet_mutex_unlock(&session->lock);
 }
 
 void stet_serve_told_(void *arg, const struct stet_ll_touched *touched)
 {
-	const struct stet_serve_call *c = arg;
-	struct stet_serve_session *session = c->session;
+	struct stet_serve_call *c = arg;
 
-	if (c->part) {
-		stet_mutex_lock(&session->lock);
-		remember(session, &c->part->own->told, touched);
-		stet_mutex_unlock(&session->lock);
-	}
-	session->service->mount->told(session->within, touched);
+	if (c->part)
+		remember(c->session, &c->part->own->told, touched);
+	stet_api_told_add(&c->told, touched);
 }
 
-/* What has been changed is as it was before. */
-static void tell_all(struct stet_serve_session *session, const struct stet_serve_part *part)
+void stet_serve_tell_(struct stet_serve_session *session, struct stet_ll_touched *list)
 {
-	struct stet_ll_touched list;
+	if (list->ino_count > 0 || list->result)
+		session->service->mount->told(session->within, list);
+	stet_api_told_list_release(list);
+}
 
+/* All that the part has changed, as it is as it was before. */
+static void list_all(struct stet_serve_session *session, const struct stet_serve_part *part,
+		     struct stet_ll_touched *ret)
+{
 	stet_mutex_lock(&session->lock);
-	stet_api_told_list(&part->told, stet_transaction_id(part->api.txn), &list);
+	stet_api_told_list(&part->told, ret);
 	stet_mutex_unlock(&session->lock);
-	session->service->mount->told(session->within, &list);
-	stet_api_told_list_release(&list);
 }
 
 static int can_be_told(struct stet_serve_session *session, const struct stet_serve_part *part)
@@ -159,16 +158,20 @@ static int can_be_told(struct stet_serve_session *session, const struct stet_ser
 
 /* --- going back, and the end --- */
 
-int stet_serve_part_rollback_to_(struct stet_serve_session *session, struct stet_serve_part *part,
+int stet_serve_part_rollback_to_(struct stet_serve_call *c, struct stet_serve_part *part,
 				 uint64_t savepoint)
 {
-	int rc = can_be_told(session, part);
+	struct stet_ll_touched list;
+	int rc = can_be_told(c->session, part);
 
 	if (!rc)
 		rc = stet_api_part_rollback_to(&part->api, savepoint);
-	if (!rc)
-		tell_all(session, part);
-	return rc;
+	if (rc)
+		return rc;
+	list_all(c->session, part, &list);
+	stet_api_told_add(&c->told, &list);
+	stet_api_told_list_release(&list);
+	return 0;
 }
 
 /* In the transaction. Non-zero: what it has changed is still there. */
@@ -180,16 +183,14 @@ static int take_back(struct stet_serve_session *session, struct stet_serve_part 
 		(void)!stet_api_part_end(&part->api, false);
 		return rc;
 	}
-	rc = stet_api_part_end(&part->api, true);
-	if (!rc)
-		tell_all(session, part);
-	return rc;
+	return stet_api_part_end(&part->api, true);
 }
 
 int stet_serve_part_end_(struct stet_serve_session *session, struct stet_serve_part *part,
 			 bool back)
 {
 	const struct stet_ll_mount *mount = session->service->mount;
+	struct stet_ll_touched list;
 	struct stet_txn *txn;
 	int rc;
 
@@ -199,6 +200,10 @@ int stet_serve_part_end_(struct stet_serve_session *session, struct stet_serve_p
 	if (!rc) {
 		rc = back ? take_back(session, part) : stet_api_part_end(&part->api, false);
 		mount->leave(session->within);
+	}
+	if (!rc && back) {
+		list_all(session, part, &list);
+		stet_serve_tell_(session, &list);
 	}
 	mount->part_end(session->within, rc && back);
 	leave_queue(session->service, part);

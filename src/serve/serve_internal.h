@@ -21,6 +21,8 @@
 #define STET_SERVE_VIEWS_MAX \
 	256u /* transactions, listings, cursors: they keep old states, or much in memory */
 
+struct stet_serve_call;
+
 /// Services ///
 
 /* What a user has open. */
@@ -187,10 +189,12 @@ void stet_serve_part_free_(struct stet_serve_session *session, struct stet_serve
 int stet_serve_part_end_(struct stet_serve_session *session, struct stet_serve_part *part,
 			 bool back);
 /* As stet_api_part_rollback_to; -E2BIG: the mount cannot be told. */
-STET_CHECKED int stet_serve_part_rollback_to_(struct stet_serve_session *session,
+STET_CHECKED int stet_serve_part_rollback_to_(struct stet_serve_call *c,
 					      struct stet_serve_part *part, uint64_t savepoint);
-/* What a call of the part has changed: a stet_ll_told_fn; arg: the call. */
+/* Notes what a call has changed, to be told: a stet_ll_told_fn; arg: the call. */
 void stet_serve_told_(void *arg, const struct stet_ll_touched *touched);
+/* Tells the mount, if there is anything, and releases the list. */
+void stet_serve_tell_(struct stet_serve_session *session, struct stet_ll_touched *list);
 /* One that is of this kind, in use until it is put back; NULL: there is none. */
 struct stet_serve_handle *stet_serve_handle_get_(struct stet_serve_session *session,
 						 uint64_t number, enum stet_serve_kind kind);
@@ -232,11 +236,12 @@ struct stet_serve_call {
 	size_t out_len;           /* data of END, in big_out */
 	struct stet_serve_handle *used[STET_SERVE_USED_MAX];
 	size_t used_count;
+	struct stet_api_told told; /* within a transaction: what is to be told */
 	struct stet_txn *around; /* what is in no other transaction is in this one; NULL: in none */
 	struct stet_serve_handle
 		*part; /* in which the request is made (S7 of session.c), or NULL: one of `used`,
 					   * or what one of them was opened in */
-	bool changes, closes; /* it is a request that does */
+	bool changes, outside; /* of the request (STET_SERVE_CHANGES, ...) */
 	bool unknown_handle, stale;
 	bool lost; /* the connection is over */
 };
@@ -287,28 +292,29 @@ typedef int64_t stet_serve_fn(struct stet_serve_call *c);
 struct stet_serve_request {
 	stet_serve_fn *fn;
 	size_t data_max; /* that comes with it */
-	unsigned what;   /* STET_SERVE_CHANGES, STET_SERVE_CLOSES */
+	unsigned what;   /* STET_SERVE_CHANGES, STET_SERVE_OUTSIDE */
 };
 
 #define STET_SERVE_CHANGES 1u /* refused in a session that only reads */
-#define STET_SERVE_CLOSES 2u  /* needs no transaction that is still open */
+#define STET_SERVE_OUTSIDE \
+	2u /* not a call in the transaction around: good also when that has ended */
 
 #define STET_SERVE_REQUESTS(R)                                        \
 	R(BEGIN, begin, 0, 0)                                         \
 	R(BEGIN_BASE, begin_base, 0, 0)                               \
 	R(COMMIT, commit, 0, 0)                                       \
-	R(ABORT, abort, 0, STET_SERVE_CLOSES)                         \
+	R(ABORT, abort, 0, STET_SERVE_OUTSIDE)                        \
 	R(FREEZE, freeze, 0, 0)                                       \
 	R(CONFLICT_TEXT, conflict_text, 0, 0)                         \
-	R(TXNS, txns, 0, STET_SERVE_CLOSES)                           \
+	R(TXNS, txns, 0, STET_SERVE_OUTSIDE)                          \
 	R(CHANGES, changes, 0, 0)                                     \
 	R(REVERT, revert, STET_WIRE_PATHS_MAX, 0)                     \
-	R(SYNC, sync, 0, STET_SERVE_CLOSES)                           \
-	R(STATFS, statfs, 0, STET_SERVE_CLOSES)                       \
-	R(STATS, stats, 0, STET_SERVE_CLOSES)                         \
-	R(CLEAN, clean, 0, STET_SERVE_CHANGES | STET_SERVE_CLOSES)    \
+	R(SYNC, sync, 0, STET_SERVE_OUTSIDE)                          \
+	R(STATFS, statfs, 0, STET_SERVE_OUTSIDE)                      \
+	R(STATS, stats, 0, STET_SERVE_OUTSIDE)                        \
+	R(CLEAN, clean, 0, STET_SERVE_CHANGES | STET_SERVE_OUTSIDE)   \
 	R(OPENAT, openat, 0, 0)                                       \
-	R(FILE_CLOSE, file_close, 0, STET_SERVE_CLOSES)               \
+	R(FILE_CLOSE, file_close, 0, STET_SERVE_OUTSIDE)              \
 	R(PREAD, pread, 0, 0)                                         \
 	R(PWRITE, pwrite, STET_WIRE_PIECE_MAX, STET_SERVE_CHANGES)    \
 	R(APPEND, append, STET_WIRE_PIECE_MAX, STET_SERVE_CHANGES)    \
@@ -334,10 +340,10 @@ struct stet_serve_request {
 	R(UNLINKAT, unlinkat, 0, STET_SERVE_CHANGES)                  \
 	R(DIR_OPEN, dir_open, 0, 0)                                   \
 	R(DIR_NEXT, dir_next, 0, 0)                                   \
-	R(DIR_CLOSE, dir_close, 0, STET_SERVE_CLOSES)                 \
+	R(DIR_CLOSE, dir_close, 0, STET_SERVE_OUTSIDE)                \
 	R(LOCK_TIMEOUT, lock_timeout, 0, 0)                           \
 	R(TABLE_OPEN, table_open, 0, 0)                               \
-	R(TABLE_CLOSE, table_close, 0, STET_SERVE_CLOSES)             \
+	R(TABLE_CLOSE, table_close, 0, STET_SERVE_OUTSIDE)            \
 	R(GET, get, 0, 0)                                             \
 	R(PUT, put, STET_WIRE_DATA_MAX, STET_SERVE_CHANGES)           \
 	R(DEL, del, 0, STET_SERVE_CHANGES)                            \
@@ -345,7 +351,7 @@ struct stet_serve_request {
 	R(CURSOR_OPEN, cursor_open, 0, 0)                             \
 	R(CURSOR_NEXT, cursor_next, 0, 0)                             \
 	R(CURSOR_SEEK, cursor_seek, 0, 0)                             \
-	R(CURSOR_CLOSE, cursor_close, 0, STET_SERVE_CLOSES)           \
+	R(CURSOR_CLOSE, cursor_close, 0, STET_SERVE_OUTSIDE)          \
 	R(SAVEPOINT, savepoint, 0, 0)                                 \
 	R(ROLLBACK_TO, rollback_to, 0, 0)                             \
 	R(SAVEPOINT_RELEASE, savepoint_release, 0, 0)

@@ -193,7 +193,7 @@ int64_t stet_serve_do_rollback_to_(struct stet_serve_call *c)
 
 	if (rc || !h->own)
 		return rc ? rc : stet_rollback_to(h->txn, savepoint);
-	return stet_serve_part_rollback_to_(c->session, h->own, savepoint);
+	return stet_serve_part_rollback_to_(c, h->own, savepoint);
 }
 
 int64_t stet_serve_do_savepoint_release_(struct stet_serve_call *c)

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#define ANY_DIR 0u /* no inode's number */
+
 /* --- what the service calls --- */
 
 static int enter(void *within, struct stet_txn **ret_txn)
@@ -79,11 +81,11 @@ static size_t key_of(uint8_t key[8 + 256], uint64_t ino, const char *name)
 	return 8 + len;
 }
 
-static void note(struct around *a, uint64_t ino, const char *name)
+static void note(struct stet_skiplist *list, uint64_t ino, const char *name)
 {
 	struct stet_skipnode *node;
 	uint8_t key[8 + 256];
-	int rc = stet_skiplist_insert(&a->told, key, key_of(key, ino, name), &node);
+	int rc = stet_skiplist_insert(list, key, key_of(key, ino, name), &node);
 
 	assert_true(rc == 0 || rc == -EEXIST);
 }
@@ -94,9 +96,9 @@ static void told(void *within, const struct stet_ll_touched *touched)
 
 	pthread_mutex_lock(&a->lock);
 	for (size_t i = 0; i < touched->ino_count; i++)
-		note(a, touched->ino[i].ino, "");
+		note(&a->told, touched->ino[i].ino, "");
 	for (size_t i = 0; i < touched->name_count; i++)
-		note(a, touched->name[i].dir, touched->name[i].name);
+		note(&a->told, touched->name[i].dir, touched->name[i].name);
 	pthread_mutex_unlock(&a->lock);
 }
 
@@ -129,6 +131,7 @@ void around_begin(struct around *a, struct stet_volume *vol, unsigned flags)
 	pthread_mutex_init(&a->lock, NULL);
 	pthread_cond_init(&a->drained, NULL);
 	stet_skiplist_init(&a->told, 1, 0);
+	stet_skiplist_init(&a->changed, 1, 0);
 	OK(stet_begin(vol, flags, &a->txn));
 }
 
@@ -141,18 +144,38 @@ void around_reached(struct around *a, struct stet_ll_service *service, const cha
 	assert_true(stet_ll_service_reached(service, word, uid, true, a));
 }
 
-static bool is_ino_told(const struct around *a, uint64_t ino)
+static int note_change(void *arg, const struct stet_change *change)
 {
-	uint8_t key[8 + 256];
+	struct around *a = arg;
 
-	return stet_skiplist_find(&a->told, key, key_of(key, ino, ""));
+	note(&a->changed, change->ino, "");
+	if (change->kind != STET_CHANGE_MODIFIED)
+		note(&a->changed, ANY_DIR, strrchr(change->path, '/') + 1);
+	if (change->old_path && change->kind == STET_CHANGE_RENAMED)
+		note(&a->changed, ANY_DIR, strrchr(change->old_path, '/') + 1);
+	return 0;
 }
 
-/* In some directory. */
-static bool is_name_told(const struct around *a, const char *name)
+void around_end(struct around *a, bool keep)
 {
-	size_t len = strlen(name);
+	bool spoiled;
 
+	pthread_mutex_lock(&a->lock);
+	a->ending = true;
+	while (a->calls > 0)
+		pthread_cond_wait(&a->drained, &a->lock);
+	spoiled = a->spoiled || a->parts > 0;
+	pthread_mutex_unlock(&a->lock);
+	OK(stet_changes(a->txn, note_change, a));
+	if (!keep || spoiled || stet_commit(a->txn, 0))
+		stet_abort(a->txn);
+	pthread_mutex_lock(&a->lock);
+	a->txn = NULL;
+	pthread_mutex_unlock(&a->lock);
+}
+
+static bool is_name_told(const struct around *a, const uint8_t *name, size_t len)
+{
 	for (const struct stet_skipnode *node = stet_skiplist_first(&a->told); node;
 	     node = stet_skiplist_next(node))
 		if (node->key_len == 8 + len && memcmp(stet_skipnode_key(node) + 8, name, len) == 0)
@@ -160,39 +183,27 @@ static bool is_name_told(const struct around *a, const char *name)
 	return false;
 }
 
-static int check_told(void *arg, const struct stet_change *change)
+static void check_told(const struct around *a)
 {
-	const struct around *a = arg;
+	for (const struct stet_skipnode *node = stet_skiplist_first(&a->changed); node;
+	     node = stet_skiplist_next(node)) {
+		const uint8_t *key = stet_skipnode_key(node);
 
-	assert_true(is_ino_told(a, change->ino));
-	if (change->kind != STET_CHANGE_MODIFIED)
-		assert_true(is_name_told(a, strrchr(change->path, '/') + 1));
-	if (change->old_path && change->kind == STET_CHANGE_RENAMED)
-		assert_true(is_name_told(a, strrchr(change->old_path, '/') + 1));
-	return 0;
-}
-
-void around_end(struct around *a, bool keep)
-{
-	pthread_mutex_lock(&a->lock);
-	a->ending = true;
-	while (a->calls > 0)
-		pthread_cond_wait(&a->drained, &a->lock);
-	pthread_mutex_unlock(&a->lock);
-	OK(stet_changes(a->txn, check_told, a));
-	if (!keep || a->spoiled || stet_commit(a->txn, 0))
-		stet_abort(a->txn);
-	pthread_mutex_lock(&a->lock);
-	a->txn = NULL;
-	pthread_mutex_unlock(&a->lock);
+		if (stet_get_be64(key) == ANY_DIR)
+			assert_true(is_name_told(a, key + 8, node->key_len - 8u));
+		else
+			assert_non_null(stet_skiplist_find(&a->told, key, node->key_len));
+	}
 }
 
 void around_release(struct around *a)
 {
+	check_told(a);
 	assert_int_equal(a->parts, 0);
 	assert_int_equal(a->calls, 0);
 	assert_int_equal(a->refs, 0);
 	stet_skiplist_release(&a->told, NULL, NULL);
+	stet_skiplist_release(&a->changed, NULL, NULL);
 	pthread_cond_destroy(&a->drained);
 	pthread_mutex_destroy(&a->lock);
 }

@@ -19,7 +19,8 @@ struct around {
 	unsigned calls, parts, refs;
 	bool spoiled;
 	unsigned conflicts;
-	struct stet_skiplist told; /* be64 inode number; or that of a directory, and a name */
+	struct stet_skiplist told;    /* be64 inode number; or that of a directory, and a name */
+	struct stet_skiplist changed; /* when it ended; names with no directory */
 };
 
 extern const struct stet_ll_mount around_mount;
@@ -29,9 +30,9 @@ void around_begin(struct around *a, struct stet_volume *vol, unsigned flags);
 void around_reached(struct around *a, struct stet_ll_service *service, const char *word,
 		    uint32_t uid);
 /* Waits for the calls in it, which do not wait; then nobody works in it any more. keep: commits it, but if it is
- * spoiled. Fails unless all that it has changed was told. */
+ * spoiled. */
 void around_end(struct around *a, bool keep);
-/* Fails if a client has it still. */
+/* Fails if a client has it still, or was not told all that it had changed. */
 void around_release(struct around *a);
 
 #endif
