@@ -30,7 +30,10 @@ static _Noreturn void die(const char *what, int rc)
 {
 	const char *text = stet_error_text();
 
-	fprintf(stderr, "photos: %s: %s\n", what, *text ? text : strerror(-rc));
+	fprintf(stderr, "photos: %s%s%s\n", what, rc ? ": " : "",
+		!rc     ? ""
+		: *text ? text
+			: strerror(-rc));
 	exit(1);
 }
 
@@ -268,11 +271,12 @@ int main(int argc, char **argv)
 	int rc;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: photos IMAGE (it is made anew)\n");
+		fprintf(stderr, "usage: photos IMAGE (made anew; one that is mounted is used as it "
+				"is, once)\n");
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);
-	if (!rc || rc == -EBUSY) /* it is mounted: then its daemon does the work */
+	if (!rc || rc == -EBUSY || rc == -EACCES) /* it is mounted: then its daemon does the work */
 		rc = stet_open(argv[1], NULL, &vol);
 	if (!rc)
 		rc = open_store(&store, vol);

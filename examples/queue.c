@@ -191,6 +191,13 @@ static int open_queue(struct queue *queue)
 				    &queue->results);
 }
 
+/* Before the next call: the text is of the last one that failed. */
+static void report(int rc)
+{
+	if (rc)
+		fprintf(stderr, "queue: %s (%s)\n", strerror(-rc), stet_error_text());
+}
+
 int main(int argc, char **argv)
 {
 	struct stet_mkfs_options options = { .size_bytes = (uint64_t)32 << 20, .force = true };
@@ -198,23 +205,27 @@ int main(int argc, char **argv)
 	int rc;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: queue IMAGE (it is made anew)\n");
+		fprintf(stderr, "usage: queue IMAGE (made anew; one that is mounted is used as it "
+				"is, once)\n");
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);
-	if (!rc || rc == -EBUSY) /* it is mounted: then its daemon does the work */
+	if (!rc || rc == -EBUSY || rc == -EACCES) /* it is mounted: then its daemon does the work */
 		rc = stet_open(argv[1], NULL, &queue.vol);
 	if (!rc) {
 		rc = open_queue(&queue);
-		if (!rc) {
+		if (rc) {
+			report(rc);
+		} else {
 			rc = run(&queue);
+			report(rc);
 			stet_table_close(queue.jobs);
 			stet_table_close(queue.results);
 		}
 		if (stet_close(queue.vol) != 0)
 			rc = -EIO;
+	} else {
+		report(rc);
 	}
-	if (rc)
-		fprintf(stderr, "queue: %s (%s)\n", strerror(-rc), stet_error_text());
 	return rc ? 1 : 0;
 }

@@ -162,18 +162,21 @@ int main(int argc, char **argv)
 	int rc;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: settings IMAGE (it is made anew)\n");
+		fprintf(stderr, "usage: settings IMAGE (made anew; one that is mounted is used as "
+				"it is, once)\n");
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);
-	if (!rc || rc == -EBUSY) /* it is mounted: then its daemon does the work */
+	if (!rc || rc == -EBUSY || rc == -EACCES) /* it is mounted: then its daemon does the work */
 		rc = stet_open(argv[1], NULL, &vol);
 	if (!rc) {
 		rc = run(vol);
+		if (rc)
+			fprintf(stderr, "settings: %s (%s)\n", strerror(-rc), stet_error_text());
 		if (stet_close(vol) != 0)
 			rc = -EIO;
-	}
-	if (rc)
+	} else {
 		fprintf(stderr, "settings: %s (%s)\n", strerror(-rc), stet_error_text());
+	}
 	return rc ? 1 : 0;
 }

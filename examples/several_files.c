@@ -85,14 +85,16 @@ int main(int argc, char **argv)
 	int rc, closed;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: several_files IMAGE (it is made anew)\n");
+		fprintf(stderr, "usage: several_files IMAGE (made anew; one that is mounted is "
+				"used as it is, once)\n");
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);
-	if (!rc || rc == -EBUSY) /* busy: mounted, say; then it is used as it is */
+	if (!rc || rc == -EBUSY || rc == -EACCES) /* busy: mounted, say; then it is used as it is */
 		rc = stet_open(argv[1], NULL, &vol);
 	if (rc) {
-		fprintf(stderr, "several_files: %s: %s\n", argv[1], stet_error_text());
+		fprintf(stderr, "several_files: %s: %s (%s)\n", argv[1], strerror(-rc),
+			stet_error_text());
 		return 1;
 	}
 	rc = publish(vol, "release-1", 1);
@@ -105,7 +107,7 @@ int main(int argc, char **argv)
 	if (!rc)
 		rc = print_current(vol);
 	if (rc)
-		fprintf(stderr, "several_files: %s\n", stet_error_text());
+		fprintf(stderr, "several_files: %s (%s)\n", strerror(-rc), stet_error_text());
 	closed = stet_close(vol);
 	return rc || closed ? 1 : 0;
 }

@@ -178,11 +178,12 @@ int main(int argc, char **argv)
 	int rc;
 
 	if (argc != 2) {
-		fprintf(stderr, "usage: transfer IMAGE (it is made anew)\n");
+		fprintf(stderr, "usage: transfer IMAGE (made anew; one that is mounted is used as "
+				"it is, once)\n");
 		return 2;
 	}
 	rc = stet_mkfs(argv[1], &options);
-	if (!rc || rc == -EBUSY) /* busy: mounted, say; then it is used as it is */
+	if (!rc || rc == -EBUSY || rc == -EACCES) /* busy: mounted, say; then it is used as it is */
 		rc = stet_open(argv[1], NULL, &vol);
 	if (!rc) {
 		rc = run(vol);

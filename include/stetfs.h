@@ -52,7 +52,7 @@
  *   -ENOENT, -ENOTDIR, -ELOOP, -ENAMETOOLONG (also: a path of more than 4095 bytes).
  *
  * No permissions are checked (but see stet_open): who may open the volume may do everything in it. New
- * files belong to the effective user and group of the process.
+ * files belong to the effective user and group that the process had when it opened the volume.
  *
  * Threads
  *   A volume may be used by any number of threads at once, and so may a transaction, a file, or a
@@ -166,7 +166,7 @@ struct stet_open_options {
  *
  * If another process has it open and serves it to others (a mount does), it is used through that:
  * stet_statfs.remote tells. All calls are the same, but those of stetfs_lowlevel.h (-EOPNOTSUPP). They are made
- * for the user of this process, as he is now: permissions are checked as on a mount, and stet_clean is for
+ * for the user of this process, as he is when he opens it, whatever he becomes: permissions are checked as on a mount, and stet_clean is for
  * root and the other's user. Options but read_only and no_remote are ignored. Who may reach a mount may use its
  * volume so, also if he may not open the image. stet_close makes everything durable and leaves the volume open
  * there; what this process leaves behind when it ends (transactions, files) is dropped. Who cannot reach the root of

@@ -372,6 +372,8 @@ static int clear_target(struct stet_cli_copy *c, struct spot *s, bool always)
 		return STET_CLI_OK;
 	if (S_ISDIR(s->to.mode))
 		return refuse(c, c->to_path.s, "is a directory, not replaced by a file");
+	if ((s->to.mode & S_IFMT) == STET_S_IFTABLE && (s->from.mode & S_IFMT) != STET_S_IFTABLE)
+		return refuse(c, c->to_path.s, "is a table, not replaced by a file");
 	if (is_device(c, s))
 		return refuse(c, c->to_path.s, "is a device, FIFO or socket, not replaced");
 	if (is_fresh(c, s))

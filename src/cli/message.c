@@ -55,7 +55,7 @@ static const char *reason(int rc)
 	case EUCLEAN:
 		return "damaged; \"stetfs check\" tells more";
 	case EBUSY:
-		return "in use";
+		return "in use: others are changing it, or have it open for writing";
 	case EXDEV:
 		return "not in the same volume";
 	default:

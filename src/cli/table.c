@@ -1,6 +1,7 @@
 /* table.c - `stetfs table`: the records of a table.
  *
- * T1. What changes a table is one transaction, whatever the number of records: all or nothing.
+ * T1. What changes a table is one transaction, whatever the number of records: all or nothing. One record alone is changed
+ *     by a plain call, which waits for others instead of meeting them.
  * T2. Memory is bounded: records are read and written one by one, and no line may be longer than any record.
  */
 #include "cli/table_internal.h"
@@ -40,6 +41,12 @@ struct action {
 
 static int fail(const struct table_cmd *t, int rc)
 {
+	char text[512];
+
+	if (rc == -EBUSY && t->v.txn && stet_conflict_text(t->v.txn, text, sizeof(text)) > 0) {
+		stet_cli_error_(t->target->word, "conflict: %s", text);
+		return STET_CLI_FAILED;
+	}
 	return stet_cli_fail_volume_(t->target->word, rc);
 }
 
@@ -379,6 +386,12 @@ static int check_options(const struct table_cmd *t, const struct action *a)
 	return STET_CLI_OK;
 }
 
+/* T1 */
+static bool is_single(const struct table_cmd *t, const struct action *a)
+{
+	return a->run == run_put || a->run == run_create || (a->run == run_del && t->count == 1);
+}
+
 /* Opens the volume, begins the transaction, opens the table. Returns an exit code. */
 static int open_all(struct table_cmd *t, const struct action *a)
 {
@@ -393,7 +406,7 @@ static int open_all(struct table_cmd *t, const struct action *a)
 		flags |= a->run == run_create ? O_CREAT | O_EXCL : O_CREAT;
 	mask = umask(0);
 	umask(mask);
-	if (a->writes)
+	if (a->writes && !is_single(t, a))
 		rc = stet_begin(t->v.vol, STET_BEGIN_SNAPSHOT, &t->v.txn); /* T1 */
 	if (rc)
 		t->v.txn = NULL;
@@ -431,9 +444,9 @@ static int run_table(const struct stet_cli_command *cmd, struct stet_cli_words *
 		{ 0, "prefix", STET_CLI_STRING, &t.prefix, "KEY", "only keys that begin with it" },
 		{ 0, "from", STET_CLI_STRING, &t.from, "KEY", "and not before this one" },
 		{ 0, "to", STET_CLI_STRING, &t.to, "KEY", "and before this one" },
-		{ 'r', "reverse", STET_CLI_FLAG, &t.reverse, NULL, "scan: by falling keys" },
-		{ 'n', "limit", STET_CLI_NUMBER, &t.limit, "COUNT", "scan: at most so many" },
-		{ 'k', "keys", STET_CLI_FLAG, &t.keys, NULL, "scan: keys only" },
+		{ 'r', "reverse", STET_CLI_FLAG, &t.reverse, NULL, "scan, dump: by falling keys" },
+		{ 'n', "limit", STET_CLI_NUMBER, &t.limit, "COUNT", "scan, dump: at most so many" },
+		{ 'k', "keys", STET_CLI_FLAG, &t.keys, NULL, "scan, dump: keys only" },
 		{ 'f', "file", STET_CLI_STRING, &t.file, "FILE",
 		  "put: the value is in this file (-: standard input)" },
 		{ 'e', "escaped", STET_CLI_FLAG, &t.escaped, NULL,

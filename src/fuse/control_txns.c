@@ -159,6 +159,21 @@ static int do_begin(struct stet_fuse_connection *c, const struct stet_fuse_wire 
 	return stet_fuse_answer_end_(c, head, root);
 }
 
+static int see_id(void *arg, const struct stet_txn_entry *entry)
+{
+	const uint64_t *id = arg;
+
+	return entry->id == *id;
+}
+
+static int refuse_unknown(struct stet_fuse_connection *c, uint64_t id)
+{
+	if (stet_txns(c->server->vol, see_id, &id) == 1)
+		return stet_fuse_answer_(c, -ENOENT, "it belongs to a program that uses the library, "
+						     "which alone can commit it");
+	return stet_fuse_answer_(c, -ENOENT, "there is no such transaction");
+}
+
 /* The transaction of a request, with a reference; or NULL, and it was answered. *ret_rc: of the
  * answer. */
 static struct stet_fuse_view *view_of(struct stet_fuse_connection *c, uint64_t id, int *ret_rc)
@@ -166,7 +181,7 @@ static struct stet_fuse_view *view_of(struct stet_fuse_connection *c, uint64_t i
 	struct stet_fuse_view *view = stet_fuse_view_find_(c->server, id);
 
 	if (!view) {
-		*ret_rc = stet_fuse_answer_(c, -ENOENT, "there is no such transaction");
+		*ret_rc = refuse_unknown(c, id);
 	} else if (c->peer.uid != 0 && c->peer.uid != view->uid) { /* I2 */
 		stet_fuse_view_put_(c->server, view);
 		view = NULL;

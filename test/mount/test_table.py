@@ -6,7 +6,7 @@ import shutil
 import stat
 import subprocess
 
-from mountlib import check, equal, fails, main, write
+from mountlib import STETFS, check, equal, fails, main, write
 
 XATTR = "user.stetfs.table"
 
@@ -109,6 +109,33 @@ def test_copies_fail(m):
         done = subprocess.run(["tar", "-tf", out + ".tar"], capture_output=True, check=True, timeout=60)
         check(b"tree/t\n" not in done.stdout, f"in the archive: {done.stdout!r}")
         os.remove(m.path("tree", "t"))
+
+
+def test_files_do_not_replace_it(m):
+    """Copying a file onto a table, mounted or not, would lose its records."""
+    make(m)
+    folder = os.path.join(m.folder, "in")
+    os.mkdir(folder)
+    write(os.path.join(folder, "t"), b"text")
+    table = f"{m.image}:/t"
+    for _ in range(2):
+        before = m.run("table", table, "count")
+        for words in (["cp", os.path.join(folder, "t"), table], ["put", os.path.join(folder, "t"), table],
+                      ["cp", "-r", folder + "/.", f"{m.image}:/"]):
+            check("is a table" in m.run(*words, code=1), words)
+        equal(m.run("table", table, "count"), before)
+        if m.is_mounted():
+            m.umount()
+    m.mount()
+
+
+def test_changes_at_once(m):
+    """Single records are changed one after the other, whoever does it; more of them conflict, and say with what."""
+    make(m)
+    table = f"{m.image}:/t"
+    puts = [subprocess.Popen([STETFS, "table", table, "put", "same", f"v{i}"]) for i in range(30)]
+    equal([p.wait(60) for p in puts], [0] * 30)
+    check(m.run("table", table, "get", "same").startswith("v"), "none was last")
 
 
 def test_commands(m):
