@@ -169,8 +169,9 @@ static int see_id(void *arg, const struct stet_txn_entry *entry)
 static int refuse_unknown(struct stet_fuse_connection *c, uint64_t id)
 {
 	if (stet_txns(c->server->vol, see_id, &id) == 1)
-		return stet_fuse_answer_(c, -ENOENT, "it belongs to a program that uses the library, "
-						     "which alone can commit it");
+		return stet_fuse_answer_(c, -ENOENT,
+					 "it belongs to a program that uses the library, "
+					 "which alone can commit it");
 	return stet_fuse_answer_(c, -ENOENT, "there is no such transaction");
 }
 

@@ -59,6 +59,7 @@ static void init_lists(struct stet_engine *engine)
 	stet_list_init(&engine->txns);
 	stet_ticket_queue_init(&engine->space_waiters);
 	stet_ticket_queue_init(&engine->reclaim_waiters);
+	engine->begun_with = UINT32_MAX;
 	stet_rangeset_init(&engine->recovered);
 	stet_vec_init(&engine->waiters);
 	stet_vec_init(&engine->ckpt_waiters);

@@ -40,7 +40,8 @@
  * N13. What a transaction may read stays where it is as long as it is open, so while it waits for room the cleaner gains
  *     little. So it cleans before: who begins one that may change something, when few of the segments that could be free
  *     are, waits until more are (FEW_FREE, ENOUGH_FREE), or the cleaner gains nothing. The fuller the volume, the
- *     fewer: what is cleaned is full of live blocks then.
+ *     fewer: what is cleaned is full of live blocks then. Where it gained nothing, the next ones do not wait until the free
+ *     segments have become fewer by a part of all (STEP_OF_FREE), or a view has gone.
  */
 #include "base/assert.h"
 #include "base/mem.h"
@@ -54,6 +55,7 @@
 #define LAST_SLOTS 2u
 #define FEW_FREE 4u /* N13 */
 #define ENOUGH_FREE 2u
+#define STEP_OF_FREE 64u
 #define RELIEF_CHANGES 256u /* operations that may have freed as much as STET_RELIEF_BLOCKS */
 
 static void txn_init(struct stet_txn *txn, struct stet_engine *engine, enum stet_level level,
@@ -609,6 +611,7 @@ void stet_room_comes_back_(struct stet_engine *engine)
 	engine->release_wanted = true;
 	engine->in_vain = 0;
 	engine->clean_hopeless = false;
+	engine->begun_with = UINT32_MAX;
 }
 
 /* N9 */
@@ -761,23 +764,40 @@ int stet_txn_reserve(struct stet_txn *txn, uint64_t data_blocks, uint64_t meta_b
 	return no_room(txn, blocks, privileged);
 }
 
+/* N13. *ret_few: so few free segments are too few; *ret_enough: so many will do. */
+static void wanted_to_begin(const struct stet_engine *engine, const struct stet_space_usage *u,
+			    uint64_t *ret_few, uint64_t *ret_enough)
+{
+	uint64_t live = u->reserve_slots + u->live_blocks / engine->sb.seg_blocks;
+	uint64_t empty = live < u->slots_total ? u->slots_total - live : 0;
+
+	empty = empty * empty / u->slots_total;
+	*ret_few = u->reserve_slots + empty / FEW_FREE;
+	*ret_enough = u->reserve_slots + empty / ENOUGH_FREE;
+}
+
 /* N13 */
 int stet_txn_wait_to_begin(struct stet_engine *engine, struct stet_ticket *ticket)
 {
 	struct stet_space_usage u;
-	uint64_t live, empty;
+	uint64_t few, enough;
 
-	if (engine->failed || engine->config.read_only || !engine->has_cleaner ||
-	    engine->clean_hopeless || in_vain(engine))
+	if (engine->failed || engine->config.read_only || !engine->has_cleaner)
 		return 0;
 	stet_space_usage(engine->space, &u);
-	live = u.reserve_slots + u.live_blocks / engine->sb.seg_blocks;
-	empty = live < u.slots_total ? u.slots_total - live : 0;
-	empty = empty * empty / u.slots_total;
-	if (u.slots_free >= u.reserve_slots + empty / FEW_FREE)
+	wanted_to_begin(engine, &u, &few, &enough);
+	if (u.slots_free >= few) {
+		engine->begun_with = UINT32_MAX;
 		return 0;
-	if (engine->wanted_slots < u.reserve_slots + empty / ENOUGH_FREE)
-		engine->wanted_slots = u.reserve_slots + empty / ENOUGH_FREE;
+	}
+	if (u.slots_free + u.slots_total / STEP_OF_FREE >= engine->begun_with)
+		return 0;
+	if (engine->clean_hopeless || in_vain(engine)) {
+		engine->begun_with = u.slots_free;
+		return 0;
+	}
+	if (engine->wanted_slots < enough)
+		engine->wanted_slots = enough;
 	engine->stats.waits++;
 	stet_ticket_enqueue(&engine->space_waiters, ticket);
 	return STET_WAIT;

@@ -261,6 +261,8 @@ struct stet_engine {
 	struct stet_ticket_queue reclaim_waiters; /* for room that the hook `reclaims` promises */
 	uint64_t
 		wanted_slots; /* free segments that some of space_waiters wait for (D3 of crowd.c) */
+	uint32_t
+		begun_with; /* N13 of txn.c: free segments when cleaning was in vain; else UINT32_MAX */
 	bool has_cleaner;
 	bool clean_turn;           /* N9 of txn.c: the cleaner comes before the next checkpoint */
 	bool clean_hopeless;       /* the cleaner found nothing to do since the last change */
