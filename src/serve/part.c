@@ -110,9 +110,10 @@ void stet_serve_part_free_(struct stet_serve_session *session, struct stet_serve
 static void remember(struct stet_serve_session *session, struct stet_api_told *told,
 		     const struct stet_ll_touched *touched)
 {
-	size_t before = stet_skiplist_count(&told->set);
+	size_t before;
 
 	stet_mutex_lock(&session->lock);
+	before = stet_skiplist_count(&told->set);
 	if (!told->rc)
 		stet_api_told_add(told, touched);
 	session->user->told += stet_skiplist_count(&told->set) - before;
