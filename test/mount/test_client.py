@@ -3,6 +3,7 @@
 More environment:
   LIBSTETFS           the shared library (beside STETFS)
   STET_CLIENT_ROUNDS  of nonsense that is sent to the daemon (300)
+  STET_CLIENT_STEPS   of random changes inside a run (300); STET_CLIENT_SEED (1)
 """
 import ctypes
 import errno
@@ -21,6 +22,8 @@ import time
 from mountlib import (STETFS, as_user, check, equal, main, read, resident, wait_gone, write)
 
 LIBRARY = os.environ.get("LIBSTETFS", os.path.join(os.path.dirname(STETFS), "libstetfs.so"))
+SEED = int(os.environ.get("STET_CLIENT_SEED", "1"))
+STEPS = int(os.environ.get("STET_CLIENT_STEPS", "300"))
 ROUNDS = int(os.environ.get("STET_CLIENT_ROUNDS", "300"))
 ROOT = ctypes.c_uint64(1)
 READ_ONLY = 0x10
@@ -636,6 +639,116 @@ print(before)
     check("[False, False]" in out, out)
     equal(sorted(os.listdir(mount.dir)), ["a", "back", "d", "n"])
     equal(read(mount.path("a")), b"nekernel's")
+
+
+def test_inside_run_at_random(mount):
+    """Changes by the kernel and by the library in one transaction, in any order: both see the same, always."""
+    inside(mount, f"""
+rng = random.Random({SEED})
+names = ["a", "b", "c"]
+paths = names + [f"{{d}}/{{n}}" for d in names for n in names]
+full = lambda path: os.path.join(m, path)
+txn, held = None, []
+
+def by_kernel():
+    path, other = rng.choice(paths), rng.choice(paths)
+    data = rng.randbytes(rng.choice([1, 10, 5000]))
+    kind = rng.randrange(9)
+    if kind == 0:
+        os.mkdir(full(path))
+    elif kind == 1:
+        os.rmdir(full(path))
+    elif kind == 2:
+        os.unlink(full(path))
+    elif kind == 3:
+        os.rename(full(path), full(other))
+    elif kind == 4:
+        os.link(full(path), full(other))
+    elif kind == 5:
+        os.truncate(full(path), rng.randrange(9000))
+    else:
+        fd = os.open(full(path), os.O_RDWR | os.O_CREAT | rng.choice([0, os.O_APPEND, os.O_TRUNC]))
+        os.pwrite(fd, data, rng.randrange(9000))
+        if rng.randrange(3) == 0:
+            held.append((fd, mmap.mmap(fd, 0, prot=mmap.PROT_READ)))
+        else:
+            os.close(fd)
+
+def by_library():
+    path, other = rng.choice(paths).encode(), rng.choice(paths).encode()
+    kind = rng.randrange(10)
+    if kind == 0:
+        LIB.stet_mkdirat(vol.vol, txn, ROOT, path, 0o755)
+    elif kind in (1, 2):
+        LIB.stet_unlinkat(vol.vol, txn, ROOT, path, 0x200 if kind == 1 else 0)
+    elif kind == 3:
+        LIB.stet_renameat(vol.vol, txn, ROOT, path, ROOT, other, 0)
+    elif kind == 4:
+        LIB.stet_linkat(vol.vol, txn, ROOT, path, ROOT, other, 0)
+    else:
+        file = P()
+        flags = os.O_RDWR | os.O_CREAT | rng.choice([0, os.O_TRUNC])
+        if LIB.stet_openat(vol.vol, txn, ROOT, path, flags, 0o644, ctypes.byref(file)) != 0:
+            return
+        data = rng.randbytes(rng.choice([1, 10, 5000]))
+        size = ctypes.c_size_t(len(data))
+        if kind == 5:
+            LIB.stet_truncate(file, U64(rng.randrange(9000)))
+        elif kind == 6:
+            LIB.stet_append(file, data, size)
+        elif kind == 7:
+            LIB.stet_fallocate(file, rng.choice([0x8, 0x20]), U64(0), U64(4096))
+        else:
+            LIB.stet_pwrite(file, data, size, U64(rng.randrange(9000)))
+        LIB.stet_file_close(file)
+
+def compare():
+    for path in paths:
+        ret = Stat()
+        rc = LIB.stet_statat(vol.vol, None, ROOT, path.encode(), 0, ctypes.byref(ret))
+        try:
+            st = os.stat(full(path))
+        except OSError as error:
+            equal(rc, -error.errno, path)
+            continue
+        equal((rc, ret.ino, ret.mode, ret.nlink), (0, st.st_ino, st.st_mode, st.st_nlink), path)
+        if os.path.isdir(full(path)):
+            found = sorted(os.listdir(full(path)))
+            equal(found, sorted(n for n in names if os.path.lexists(full(path + "/" + n))), path)
+            continue
+        equal(ret.size, st.st_size, path)
+        with open(full(path), "rb") as file:
+            equal(file.read(), vol.read(path), path)
+    for fd, mapped in held:
+        size = min(len(mapped), os.fstat(fd).st_size)
+        equal(mapped[:size], os.pread(fd, size, 0), "mapped")
+
+for step in range({STEPS}):
+    try:
+        if txn is None and rng.randrange(8) == 0:
+            txn = vol.begin()
+        elif txn is not None and rng.randrange(6) == 0:
+            LIB.stet_abort(txn) if alone and rng.randrange(2) else commit(txn)
+            txn = None
+        if txn is None or rng.randrange(4) == 0:
+            by_kernel()
+            alone = txn is None
+        else:
+            by_library()
+        by_library()
+    except OSError:
+        pass
+    if txn is None:
+        alone = True
+    compare()
+    while len(held) > 4:
+        fd, mapped = held.pop(0)
+        mapped.close()
+        os.close(fd)
+if txn is not None:
+    commit(txn)
+vol.close()
+""")
 
 
 def test_examples_inside_run(mount):
